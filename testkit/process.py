@@ -82,3 +82,15 @@ class Fairlane:
 def events(run: Path, kind: str) -> list[journal.Event]:
     """The journaled events of a kind; none before the run has a journal."""
     return [event for event in journal.read(run) if event["type"] == kind]
+
+
+def judged(run: Path) -> dict[tuple[str, int, str], journal.Event]:
+    """(cell, block, lane) -> the journaled trial, of those whose block was not begun anew after them."""
+    trials: dict[tuple[str, int, str], journal.Event] = {}
+    for event in journal.read(run):
+        if event["type"] == "trial":
+            trials[event["cell"], event["block"], event["lane"]] = event
+        elif event["type"] == "retry":
+            for lane in event["unjudged"]:
+                del trials[event["cell"], event["block"], lane]
+    return trials

@@ -67,6 +67,10 @@ class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
         super().__init__(kind, message, hint=hint, where=where, code=Exit.RUN_FAILED)
 
 
+class Incomplete(RunFailed):
+    """Blocks are missing; what was carried out is kept, and verdicts can be had of it."""
+
+
 class MachineLost(RunFailed):
     """A machine has ended; the message begins with a line that says which one and why.
 

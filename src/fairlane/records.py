@@ -86,6 +86,8 @@ class Observation:
     steps: Mapping[str, float] = field(default_factory=dict)
     """Metric -> largest relative error because the tool counts in steps (whole I/Os, whole milliseconds). Repetition
     does not reduce it, so no interval is narrower."""
+    lost: int = 0
+    """How often a machine died under this trial before it could be carried out."""
 
     @property
     def trial(self) -> str:
@@ -246,7 +248,8 @@ class Evidence:
     """Wall clock without hardware virtualization."""
     complete: bool = True
     raw: Mapping[str, str] = field(default_factory=dict)
-    """Trial id -> path of its raw file in the run directory, of imports whose files are packed."""
+    """Trial id -> path of its raw file in the run directory, where it has another name than its trial: of imports whose
+    files are packed, and of blocks that were begun anew."""
 
     def raw_file(self, trial: str) -> str:
         """Path, in the run directory, of a trial's raw file."""

@@ -136,12 +136,17 @@ def timeless(report: Path) -> str:
     return re.sub(r"(Date|Duration): [^;]*", r"\1", report.read_text())
 
 
-def test_broken_platform_is_exit_3_and_names_the_way_on(capsys: pytest.CaptureFixture[str]) -> None:
-    changed("deaths: 10%")
+def test_a_run_that_lacks_blocks_prints_what_it_knows_and_the_way_on_and_is_exit_3(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    changed("deaths: 15%")
     assert run(["run", "study.yaml", "--out", "out"]) == Exit.RUN_FAILED
-    err = capsys.readouterr().err
+    out, err = capsys.readouterr()
     assert kinds(err) == ["blocks-missing"]
     assert "fairlane run --resume out" in err
+    assert "report: out/report.html" in out
+    assert "unfinished" in Path("out/report.html").read_text()
+    assert {v["cell"] for v in json.loads(Path("out/verdicts.json").read_text())}
 
 
 def test_a_run_in_which_nothing_worked_is_exit_3_and_has_a_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """Small runs on the fake platform, carried out for real: files, journal, signals; only the figures are invented."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +49,7 @@ class Told(Watch):
     notes: list[str] = field(default_factory=list)
     trials: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    retries: list[tuple[str, list[str]]] = field(default_factory=list)
     looks: list[frozenset[str]] = field(default_factory=list)
 
     def note(self, text: str) -> None:
@@ -59,6 +60,9 @@ class Told(Watch):
 
     def failed(self, block: Block, reason: str) -> None:
         self.failures.append(block.key)
+
+    def retry(self, block: Block, unjudged: Sequence[str], reason: str) -> None:
+        self.retries.append((block.key, sorted(unjudged)))
 
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:
         self.looks.append(opened)

@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlane.errors import RunFailed
+from fairlane.errors import Incomplete, RunFailed
 from fairlane.records import Evidence, Finding, Verdict
 
 
@@ -33,6 +34,33 @@ class Outcome:
                 where=str(folder),
                 hint="the tools' output is in raw/; fix the cause and start a new run",
             )
+
+
+@dataclass
+class Missing:
+    """What a run lacks at its end."""
+
+    error: Incomplete | None = None
+
+    def check(self) -> None:
+        """Raises Incomplete if blocks are missing."""
+        if self.error:
+            raise self.error
+
+
+@contextmanager
+def known(folder: Path) -> Iterator[Missing]:
+    """Keeps the error of blocks that are missing, so that verdicts of all others come first. Raises it if the run in
+    ``folder`` has no trial."""
+    from fairlane.runs.journal import stream
+
+    missing = Missing()
+    try:
+        yield missing
+    except Incomplete as error:
+        if not any(event["type"] == "trial" for event in stream(folder)):
+            raise
+        missing.error = error
 
 
 def conclude(folder: Path) -> Outcome:

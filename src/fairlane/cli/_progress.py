@@ -81,6 +81,13 @@ class Lines(Watch):
             indent = "  " * (1 + line.startswith(" "))
             self.console.print(Text(f"{indent}{printable(line)}"), soft_wrap=True)
 
+    def retry(self, block: Block, unjudged: Sequence[str], reason: str) -> None:  # noqa: ARG002
+        self.note(f"block {block.key} is begun anew")
+        self.done -= len(unjudged)
+        self.estimate.retry(block, unjudged)
+        self.live.retry(block, unjudged)
+        self._progress()
+
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:
         self.taken = number + 1
         blocks = self.looks[number]

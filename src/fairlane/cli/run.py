@@ -74,7 +74,7 @@ def command(
     from fairlane import registry
     from fairlane.cli._answer import next_steps, print_verdicts, show
     from fairlane.cli._before import consider
-    from fairlane.cli._conclude import conclude
+    from fairlane.cli._conclude import conclude, known
     from fairlane.cli._progress import watching
     from fairlane.runs import plan as plans
     from fairlane.trial.runner import carry_out
@@ -97,7 +97,7 @@ def command(
     if not plans.is_run(folder):
         plans.create(folder, plan)
     notify(f"run directory: {folder}")
-    with watching(plan.study) as watch:
+    with watching(plan.study) as watch, known(folder) as missing:
         carry_out(folder, plan, platform, watch, workers, undecided=_undecided(plan))
     outcome = conclude(folder)
     if output == "json":
@@ -110,6 +110,7 @@ def command(
         show(outcome.evidence, outcome.verdicts, outcome.findings, explain=explain)
     click.echo(f"report: {outcome.html}", err=output != "table")
     outcome.check(folder)
+    missing.check()
     for line in next_steps(folder, outcome.verdicts, explain=explain):
         notify(line)
     return _gate(folder, plan) if plan.rules else Exit.OK

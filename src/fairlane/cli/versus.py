@@ -297,7 +297,7 @@ def _finish(
 ) -> int:
     """Runs what is left of the plan, and prints what came of it."""
     from fairlane import registry
-    from fairlane.cli._conclude import conclude
+    from fairlane.cli._conclude import conclude, known
     from fairlane.runs.plan import identity
     from fairlane.trial.runner import carry_out
     from fairlane.versus.display import showing
@@ -307,11 +307,12 @@ def _finish(
         composed.equip(platform)
     notify(f"run directory: {folder}")
     cached = any(cell.params.get("direct") is False for cell in plan.study.cells())
-    with _hinted(folder), showing(plan.study, identity(folder), cached=cached) as watch:
+    with showing(plan.study, identity(folder), cached=cached) as watch, known(folder) as missing, _hinted(folder):
         carry_out(folder, plan, platform, watch, 1)
     outcome = conclude(folder)
     _print(outcome, folder, output, composed, again)
     outcome.check(folder)
+    missing.check()
     if browse:
         import webbrowser
 

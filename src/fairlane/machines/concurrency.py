@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
-from fairlane.errors import RunFailed
+from fairlane.errors import MachineLost, RunFailed
 
 Result = TypeVar("Result")
 
@@ -22,13 +22,13 @@ async def together(*work: Awaitable[Result]) -> list[Result]:
 
 
 async def unless(work: Coroutine[Any, Any, Any], ended: Coroutine[Any, Any, str | RunFailed]) -> None:
-    """Awaits ``work``; if ``ended`` returns first, raises the error that it returns, or RunFailed with its reason."""
+    """Awaits ``work``; if ``ended`` returns first, raises the error that it returns, or MachineLost with its reason."""
     doing, watching = asyncio.ensure_future(work), asyncio.ensure_future(ended)
     try:
         await asyncio.wait([doing, watching], return_when=asyncio.FIRST_COMPLETED)
         if not doing.done():
             reason = await watching
-            raise reason if isinstance(reason, RunFailed) else RunFailed("machine-lost", reason)
+            raise reason if isinstance(reason, RunFailed) else MachineLost(reason)
         await doing
     finally:
         for task in (doing, watching):

@@ -7,15 +7,16 @@ is the same on every machine and in every version.
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from fnmatch import fnmatchcase
 from statistics import NormalDist
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from fairlane import __version__, registry
-from fairlane.errors import FairlaneError, Invalid, RunFailed
+from fairlane.errors import FairlaneError, Invalid, MachineLost
 from fairlane.guard.parameters import PARAMETERS
 from fairlane.guard.values import NONE
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
@@ -25,6 +26,9 @@ from fairlane.study.schedule import Stream
 from fairlane.study.strict import Strict
 from fairlane.units import Duration, Share
 from fairlane.workloads.base import Invention
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
 
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
@@ -113,6 +117,10 @@ class Fake(Platform):
     Spec = FakeSpec
     repeats_exactly = True
 
+    def __init__(self, study: "Study") -> None:
+        super().__init__(study)
+        self._tries: Counter[str] = Counter()
+
     @property
     def spec(self) -> FakeSpec:
         """This platform's part of the study."""
@@ -139,10 +147,11 @@ class Fake(Platform):
         )
 
     async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
+        self._tries[block.key] += 1
         for done, lane in enumerate(block.order):
             await asyncio.sleep(0)  # other workers have their turn
-            if done == 1 and self._share(block, "death") < self.spec.deaths:
-                raise RunFailed("machine-lost", f"the guest died in block {block.key}", hint="set platform.deaths to 0")
+            if done == 1 and self._share(block, "death", self._tries[block.key]) < self.spec.deaths:
+                raise MachineLost(f"the guest died in block {block.key}", hint="set platform.deaths to 0")
             yield RawTrial(lane, self._outputs(block, lane))
 
     def _outputs(self, block: Block, lane: str) -> dict[str, bytes]:

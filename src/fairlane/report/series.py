@@ -24,7 +24,13 @@ from fairlane.report.time_series import TimeSeriesView
 
 _TELLING = ("drift", "spread", "unsteady", "autocorrelation", "carry_over", "repeated")
 """Checks whose cells are drawn first, in this order."""
-_KINDS = {"resume": "resumed", "block-failed": "block failed", "mismatch": "not repeated", "damaged": "damaged"}
+_KINDS = {
+    "resume": "resumed",
+    "block-failed": "block failed",
+    "retry": "begun anew",
+    "mismatch": "not repeated",
+    "damaged": "damaged",
+}
 
 
 @dataclass(frozen=True)

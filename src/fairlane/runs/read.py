@@ -1,8 +1,9 @@
 """Read a run directory: turn journal and raw files into the evidence for checks, verdicts and reports."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ _OF_FILES = frozenset({"trial", "original", "pack"})
 """Events of raw files, of which an import may have hundreds of thousands: no other room asks for them."""
 DESCRIPTIONS = "descriptions"
 """Folder of the descriptions of further openings, by number; that of the first is ``description.json``."""
+
+
+Death = tuple[str, int, str]
+"""Cell key, block and lane of the trial under which a machine died."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,12 @@ def done(folder: Path, plan: Plan, events: Iterable[Event], *, whole: bool = Fal
                 place = Place(trial, block, event["lane"], int(event.get("record", 0)), str(event.get("load", "")))
                 # a trial done again, because its raw file was damaged, has a later line: that one counts
                 found[trial] = packed.unit(event, place)
+            elif event["type"] == "retry":
+                block = blocks[event["cell"], event["block"]]
+                if "lane" in event:
+                    block.order.index(event["lane"])
+                for lane in event["unjudged"]:
+                    found.pop(block.trial_id(lane), None)
             elif event["type"] == "look":
                 if event["look"] != len(opened) or len(opened) == len(plan.looks):
                     raise ValueError(f"look {event['look']} is out of order")
@@ -92,6 +103,17 @@ def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
     return tuple(sorted(observations, key=lambda o: (o.cell, o.block, o.lane)))
 
 
+def losses(events: Iterable[Event]) -> Counter[Death]:
+    """How often a machine died under a trial, before its block was begun anew."""
+    again = (event for event in events if event["type"] == "retry" and event.get("lane"))
+    return Counter((event["cell"], event["block"], event["lane"]) for event in again)
+
+
+def with_losses(observations: Iterable[Observation], lost: Mapping[Death, int]) -> tuple[Observation, ...]:
+    """``observations`` with ``Observation.lost``."""
+    return tuple(replace(o, lost=n) if (n := lost.get((o.cell, o.block, o.lane), 0)) else o for o in observations)
+
+
 def load_run(folder: Path) -> Evidence:
     """The evidence of a run, finished or not. Writes nothing but the index of a finished run. Raises FairlaneError with
     the place of the damage.
@@ -115,7 +137,13 @@ def assemble(folder: Path, plan: Plan, state: Done) -> Evidence:
         seed=plan.study.design.seed,
         blocks=due,
         observations=efficient(
-            plan.study, in_order(observation for trial, observation in state.observations.items() if trial in trials)
+            plan.study,
+            in_order(
+                with_losses(
+                    (observation for trial, observation in state.observations.items() if trial in trials),
+                    losses(state.events),
+                )
+            ),
         ),
         description=_description(folder / "description.json"),
         fingerprint=read_json(folder / "fingerprint.json"),
@@ -123,7 +151,7 @@ def assemble(folder: Path, plan: Plan, state: Done) -> Evidence:
         modelled=bool(begun.get("modelled", platform.modelled)),
         emulated=bool(begun.get("emulated", platform.emulated)),
         complete=state.ended and trials <= state.observations.keys(),
-        raw={trial: f"{FOLDER}/{name}" for trial, (name, _) in state.files.items() if name.endswith(packs.SUFFIX)},
+        raw={trial: f"{FOLDER}/{name}" for trial, (name, _) in state.files.items() if name != f"{trial}.tar.gz"},
     )
 
 

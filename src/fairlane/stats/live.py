@@ -1,11 +1,12 @@
 """Progress of a running study, trial by trial: the cells decided so far, valid at any moment."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
-from fairlane.records import Observation, Word
+from fairlane.records import Block, Observation, Word
 from fairlane.stats import anytime
 from fairlane.stats.answers import DECIDED, word
 from fairlane.stats.pairs import Reading, pair, shelve
@@ -78,6 +79,11 @@ class Live:
         self._shelves.setdefault(observation.cell, {}).setdefault(observation.lane, {})[observation.block] = reading
         concerned = [lane for lane in self._others if observation.lane in (lane, self._study.baseline)]
         return tuple(s for lane in concerned if (s := self._stand(observation.cell, lane, observation.block)))
+
+    def retry(self, block: Block, unjudged: Iterable[str]) -> None:
+        """A block is begun anew: its trials of the lanes ``unjudged`` count no more."""
+        for lane in unjudged:
+            self._shelves.get(block.cell.key, {}).get(lane, {}).pop(block.index, None)
 
     def _stand(self, key: str, lane: str, block: int) -> Standing | None:
         metric = METRICS[self._study.workloads[self._cells[key].workload].primary]

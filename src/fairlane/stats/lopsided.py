@@ -1,7 +1,8 @@
 """Failures and stalls that hit one lane more than the other: reasons to withhold a verdict.
 
 A failed trial has no figure, so its block does not count. That is fair only where failures are even: a lane whose slow
-trials fail would look as fast as the rest of them. Likewise a tie speaks for all trials, and a lane that stalls in some
+trials fail would look as fast as the rest of them. A machine that died under a trial counts as a failure of its lane,
+though the trial was then carried out. Likewise a tie speaks for all trials, and a lane that stalls in some
 is no equal of one that never does, whatever their means.
 """
 
@@ -36,7 +37,7 @@ def burdens(shelf: Shelf, lane: str, baseline: str, metric: str) -> Iterator[tup
     ours, theirs = shelf.get(lane, {}), shelf.get(baseline, {})
     trials, names = (len(ours), len(theirs)), (lane, baseline)
     counted: tuple[tuple[str, str, tuple[int, int]], ...] = (
-        ("lopsided-failures", "failed", (_failures(ours), _failures(theirs))),
+        ("lopsided-failures", _what(ours, theirs), (_failures(ours), _failures(theirs))),
         ("lopsided-stalls", "stalled", (_stalls(ours, metric), _stalls(theirs, metric))),
     )
     for kind, what, counts in counted:
@@ -55,8 +56,16 @@ def _counts(
     return f"{a} of {len(ours)} trials of {lane} {what}, {b} of {len(theirs)} of {baseline}"
 
 
+def _what(*sides: Mapping[int, Reading]) -> str:
+    """``failed``, or what counts as that."""
+    readings = [r for side in sides for r in side.values()]
+    if not any(r.lost for r in readings):
+        return "failed"
+    return "failed or lost a machine" if any(r.failed for r in readings) else "lost a machine"
+
+
 def _failures(readings: Mapping[int, Reading]) -> int:
-    return sum(bool(r.failed) for r in readings.values())
+    return sum(bool(r.failed or r.lost) for r in readings.values())
 
 
 def _stalls(readings: Mapping[int, Reading], metric: str) -> int:

@@ -55,6 +55,8 @@ class Reading:
     """Whether the trial shows a stall inside: see ``_stalled``."""
     ios: dict[str, int] = field(default_factory=dict)
     """Number of I/Os with bins, by ``Metric.way``, of the metrics that were asked for."""
+    lost: int = 0
+    """``Observation.lost``."""
 
     @property
     def latency(self) -> Bins:
@@ -221,7 +223,10 @@ def reading(observation: Observation, metrics: frozenset[str] = _ALL) -> Reading
     checks, verdicts and curves use the same percentiles of the same thousands of trials."""
     kept = observation.__dict__.get("_reading")
     if kept is None:
-        kept = Reading(observation.position, observation.failed, {}, observation.histograms, _stalled(observation))
+        kept = Reading(
+            observation.position, observation.failed, {}, observation.histograms, _stalled(observation),
+            lost=observation.lost,
+        )  # fmt: skip
         observation.__dict__["_reading"] = kept  # as functools.cached_property does: frozen are only the fields
     before = observation.__dict__.get("_asked", _NO_METRICS)
     if new := metrics - before:

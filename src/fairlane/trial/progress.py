@@ -35,6 +35,9 @@ class Watch:
     def failed(self, block: Block, reason: str) -> None:
         """The platform failed in a block."""
 
+    def retry(self, block: Block, unjudged: Sequence[str], reason: str) -> None:
+        """The block is begun anew; its trials of the lanes ``unjudged`` count no more."""
+
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:
         """Look ``number`` was taken; of ``cells`` cells, those in ``opened`` continue."""
 
@@ -53,6 +56,10 @@ class Estimate:
         self._workers = max(workers, 1)
         trials = ((block, block.trial_id(lane)) for block in blocks for lane in block.order)
         self._remaining = {trial: self._expect(block) for block, trial in trials if trial not in done}
+
+    def retry(self, block: Block, unjudged: Sequence[str]) -> None:
+        """See ``Watch.retry``."""
+        self._remaining |= {block.trial_id(lane): self._expect(block) for lane in unjudged}
 
     def trial(self, trial: str, seconds: float) -> None:
         """Trial id ``trial`` is done and took ``seconds`` of wall time."""

@@ -9,25 +9,25 @@ import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from fairlane.errors import Exit, FairlaneError, MachineLost, RunFailed
+from fairlane.errors import Exit, FairlaneError, Incomplete, MachineLost, RunFailed
 from fairlane.platforms.base import Platform, RawTrial
 from fairlane.records import Block, Observation
 from fairlane.runs import raw
 from fairlane.runs.journal import Journal
 from fairlane.runs.observe import observe
 from fairlane.runs.plan import Plan
-from fairlane.runs.read import done, in_order
+from fairlane.runs.read import done, in_order, with_losses
 from fairlane.stats.stopping import open_cells
 from fairlane.trial import lost
 from fairlane.trial.openings import Openings
 from fairlane.trial.progress import Watch
+from fairlane.trial.tries import Tries
 
 _IN_A_ROW = 3
-"""Blocks in a row that may fail before the run stops: the platform is broken then."""
+"""Blocks in a row that may fail, each after its last try, before the run stops: the platform is broken then."""
 _LISTED = 10
 """Most missing blocks that an error lists."""
 
@@ -42,8 +42,9 @@ def carry_out(
     """Runs the unfinished blocks of the run in ``folder`` on at most ``jobs`` workers. Cells that ``undecided`` names
     run until their rules are decided, and not until their verdicts are.
 
-    The platform is always closed. Raises RunFailed if blocks are missing at a look, FairlaneError if another process
-    runs this study, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are then ignored.
+    The platform is always closed. Raises Incomplete if blocks are missing at a look, RunFailed for a full disk,
+    FairlaneError if another process runs this study, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or
+    SIGTERM, which are then ignored.
     Finished trials are kept.
     """
     with Journal(folder) as journal:
@@ -104,6 +105,7 @@ class Runner:
         self.workers = max(1, plan.study.platform.workers(jobs))
         self.openings = Openings(journal, platform, watch, self.workers)
         state = done(self.folder, plan, journal.events)
+        self.tries = Tries(len(plan.blocks), state.events)
         self.files: dict[str, tuple[str, str]] = dict(state.files)
         self.observations: dict[str, Observation] = dict(state.observations)
         self.opened = list(state.opened)
@@ -144,10 +146,11 @@ class Runner:
                 if design.provisionings > 1:
                     await self.openings.close()
                 if missing := self._missing(due):
-                    raise RunFailed(
+                    raise Incomplete(
                         "blocks-missing",
-                        f"{len(missing)} of {len(due)} blocks are missing{self._reasons(missing)}",
-                        hint=f"all other blocks are kept; to retry: {resume_command(self.folder)}",
+                        f"{len(due) - len(missing)} of {len(due)} blocks are done, {len(missing)} failed"
+                        f"{self._reasons(missing)}",
+                        hint=f"the others are kept; to try again: {resume_command(self.folder)}",
                     )
                 if not self._undecided():
                     break
@@ -173,7 +176,7 @@ class Runner:
     def _look(self) -> None:
         """Takes the next look. Its outcome is journaled: a resumed run does not decide again."""
         number = len(self.opened)
-        observations = in_order(self.observations.values())
+        observations = with_losses(in_order(self.observations.values()), self.tries.lost)
         opened = open_cells(self.plan.study, observations, number, modelled=self.platform.modelled)
         if self.undecided and number + 1 < len(self.plan.looks):
             ruled, waiting = self.undecided(self.folder)
@@ -184,7 +187,7 @@ class Runner:
         self.watch.look(number, opened, len({b.cell.key for b in self.plan.blocks}))
 
     async def _carry_out(self, blocks: list[Block]) -> None:
-        """Runs ``blocks`` on the workers. Raises RunFailed for a broken platform or a full disk."""
+        """Runs ``blocks`` on the workers. Raises Incomplete for a broken platform, RunFailed for a full disk."""
         waiting = iter(blocks)
         try:
             async with asyncio.TaskGroup() as group:
@@ -198,12 +201,23 @@ class Runner:
             await self._block(block)
 
     async def _block(self, block: Block) -> None:
-        """One block, whole where the platform repeats exactly, otherwise the lanes that are missing."""
-        wanted = tuple(lane for lane in block.order if block.trial_id(lane) not in self.observations)
-        ordered = block if self.platform.repeats_exactly else replace(block, order=wanted)
-        missing = list(ordered.order)
+        """Carries out a block, in several tries if its machines die. A block that was cut is begun anew."""
+        if any(block.trial_id(lane) in self.observations for lane in block.order):
+            self._begin_anew(block, "the block was interrupted")
+        while (failure := await self._try(block)) is not None:
+            lane, error = failure
+            self._failed(block, lane, error)
+            if not (isinstance(error, MachineLost) and self.tries.allowed(block)):
+                self._count_failure(error)
+                return
+            self._begin_anew(block, str(error).partition("\n")[0], lane=lane)
+        self._in_a_row = 0
+
+    async def _try(self, block: Block) -> tuple[str, RunFailed] | None:
+        """One try, all lanes of the block. Returns the lane that was due when it failed, and why; None: it is done."""
+        missing = list(block.order)
         begun = time.monotonic()
-        trials = self.platform.run_block(ordered)
+        trials = self.platform.run_block(block)
         try:
             while True:
                 try:
@@ -215,17 +229,32 @@ class Runner:
                     if not trial and missing:
                         raise RunFailed("trial-missing", f"the platform returned no trial of lane {missing[0]!r}")
                 except RunFailed as error:
-                    self._failed(block, error)
-                    return
+                    return (missing or block.order)[0], error
                 if not trial:
-                    break
+                    return None
                 missing.remove(trial.lane)
                 self._keep(block, trial, time.monotonic() - begun)
                 begun = time.monotonic()
         finally:
             await trials.aclose()  # its own clean-up is not left to the garbage collector
             self.openings.rebuilt()
-        self._in_a_row = 0
+
+    def _begin_anew(self, block: Block, reason: str, *, lane: str = "") -> None:
+        """Journals another try of a block. ``lane``: whose machines died. Its trials so far are not judged, unless the
+        platform repeats exactly."""
+        trials = {lane: block.trial_id(lane) for lane in block.order}
+        done = [] if self.platform.repeats_exactly else [name for name in trials if trials[name] in self.observations]
+        if not (done or lane):
+            return
+        event = {
+            "cell": block.cell.key, "block": block.index, "unjudged": done, "reason": reason,
+            **({"lane": lane} if lane else {}),
+        }  # fmt: skip
+        self.journal.append("retry", **event)
+        self.tries.add({"type": "retry", **event})
+        for name in done:
+            del self.files[trials[name]], self.observations[trials[name]]
+        self.watch.retry(block, tuple(done), reason)
 
     def _keep(self, block: Block, trial: RawTrial, seconds: float) -> None:
         """Writes the raw file, then its journal line: a line never names a missing file."""
@@ -233,7 +262,7 @@ class Runner:
         if name in self.files:
             self._compare(block, trial)
             return
-        file, sha256 = raw.store(self.folder, name, trial.outputs)
+        file, sha256 = raw.store(self.folder, self.tries.file(block, trial.lane), trial.outputs)
         position = block.order.index(trial.lane)
         loaded = trial.load_seconds
         self.journal.append(
@@ -261,12 +290,13 @@ class Runner:
             self.journal.append("mismatch", **where, files=differing)
             self.watch.note(f"{block.trial_id(trial.lane)} did not repeat exactly ({', '.join(differing)} differ)")
 
-    def _failed(self, block: Block, error: RunFailed) -> None:
+    def _failed(self, block: Block, lane: str, error: RunFailed) -> None:
         kept = lost.keep(self.folder, error) if isinstance(error, MachineLost) else []
         self.journal.append(
             "block-failed",
             cell=block.cell.key,
             block=block.index,
+            lane=lane,
             reason=str(error),
             error=error.kind,
             **({"kept": kept} if kept else {}),
@@ -274,16 +304,19 @@ class Runner:
         self.failures[block.key] = str(error).partition("\n")[0]
         self.watch.failed(block, str(error))
         lost.note(self.watch, kept)
+
+    def _count_failure(self, error: RunFailed) -> None:
+        """Raises Incomplete after too many blocks in a row."""
         self._in_a_row += 1
         if self._in_a_row >= _IN_A_ROW:
-            raise RunFailed(
+            raise Incomplete(
                 "blocks-failed",
                 f"{_IN_A_ROW} blocks in a row failed; the last one: {error}",
                 hint=error.hint or f"finished trials are kept; continue with: {resume_command(self.folder)}",
             )
 
     def _reasons(self, missing: list[Block]) -> str:
-        """Behind the number of missing blocks: each block with the first line of its own failure."""
+        """Behind the number of failed blocks: each one with the first line of its own failure."""
         pairs = [f"{block.key}: {self.failures.get(block.key, 'reason unknown')}" for block in missing]
         if len(pairs) == 1:
             return f" ({pairs[0]})"

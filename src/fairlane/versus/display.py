@@ -72,6 +72,13 @@ class State(Watch):
         cause, _, _ = reason.partition("\n")  # one line of display; the journal has the rest
         self.note(f"block {block.key} failed: {cause}")
 
+    def retry(self, block: Block, unjudged: Sequence[str], reason: str) -> None:
+        self.note(f"block {block.key} is begun anew: {reason}")
+        self._done -= {block.trial_id(lane) for lane in unjudged}
+        rest = [(b, lane) for b, lane in self._pending if b is not block]
+        self._pending = [*((block, lane) for lane in block.order), *rest]
+        self._live.retry(block, unjudged)
+
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:  # noqa: ARG002
         self._open = opened
 

@@ -69,7 +69,9 @@ class Reader:
         """Evidence of what has been read so far, as from ``runs.read.load_run``."""
         observations, damaged = dict(self._observations), tuple(sorted(self._damaged))
         opened = tuple(frozenset(event["open"]) for event in self._looks)
-        state = read.Done(observations, {}, damaged, opened, self._ended, tuple(self._others))
+        keys = {trial: repr((o.cell, o.block, o.lane)) for trial, o in observations.items()}
+        files = {trial: self._files[key] for trial, key in keys.items()}
+        state = read.Done(observations, files, damaged, opened, self._ended, tuple(self._others))
         return read.assemble(self.folder, self.plan, state)
 
     def _take(self, events: Sequence[Event]) -> list[Taken]:
@@ -80,7 +82,12 @@ class Reader:
             if event["type"] == "trial" and self._files.get(_key(event)) == _file(event)
         }
         # a trial done again has a later line: that one counts
-        last = {_key(event): n for n, event in enumerate(events) if event["type"] == "trial"}
+        last: dict[str, int] = {}
+        for n, event in enumerate(events):
+            if event["type"] == "trial":
+                last[_key(event)] = n
+            for unjudged in _unjudged(event):
+                last.pop(_key(unjudged), None)
         counting = set(last.values()) - known
         if not self._trusted:
             for n in counting:
@@ -89,10 +96,14 @@ class Reader:
         taken: list[Taken] = []
         for n, event in enumerate(events):
             if event["type"] != "trial":
+                for unjudged in _unjudged(event):
+                    self._files.pop(_key(unjudged), None)
+                    self._observations.pop(_trial(unjudged), None)
+                    self._damaged.pop(_trial(unjudged), None)
                 self._keep(event)
                 taken.append((event, "", None))
             elif n in counting:
-                trial = f"{event['cell']}.b{event['block']:03d}.{event['lane']}"
+                trial = _trial(event)
                 observation = done.observations.get(trial)
                 if observation is None:
                     self._files.pop(_key(event), None)
@@ -173,6 +184,17 @@ class Reader:
 def _key(event: Event) -> str:
     """The trial of an event that may be anything."""
     return repr((event.get("cell"), event.get("block"), event.get("lane")))
+
+
+def _trial(event: Event) -> str:
+    """The id of the trial of an event that fits the plan."""
+    return f"{event['cell']}.b{event['block']:03d}.{event['lane']}"
+
+
+def _unjudged(event: Event) -> list[Event]:
+    """The trials that an event takes from those that are judged; it may be anything."""
+    lanes = event.get("unjudged") if event["type"] == "retry" else ()
+    return [{**event, "lane": lane} for lane in lanes] if isinstance(lanes, list) else []
 
 
 def _file(event: Event) -> tuple[str, str]:

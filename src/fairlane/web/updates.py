@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fairlane.metrics import METRICS
-from fairlane.records import Cell, Finding, Observation, Word
+from fairlane.records import Block, Cell, Finding, Observation, Word
 from fairlane.report.lanes import labels
 from fairlane.report.phrases import count, interval, share
 from fairlane.report.text import clean, scrub
@@ -189,6 +189,7 @@ class Tracker:
         self._live = Live(plan.study)
         self._estimate = Estimate(plan.study)
         self._label = labels(plan.study)
+        self._blocks = {(block.cell.key, block.index): block for block in plan.blocks}
         self._opened: list[frozenset[str]] = []
         self._due = self._trials()
         self._trials_in: dict[str, str] = {}
@@ -219,6 +220,8 @@ class Tracker:
                 self._opened.append(frozenset(event["open"]))
                 self._due = self._trials()
                 self._begin()
+            case "retry":
+                self._retry(self._blocks[event["cell"], event["block"]], event["unjudged"])
             case "block-failed":
                 self._fail(f"block {event.get('cell')}.b{event.get('block')} failed: {event.get('reason', '')}")
             case "end":
@@ -263,6 +266,12 @@ class Tracker:
             self._fail(f"{trial} failed: {observation.failed}")
         for standing in self._live.add(observation):
             self._standings[observation.cell, standing.lane] = standing
+
+    def _retry(self, block: Block, unjudged: Sequence[str]) -> None:
+        for lane in unjudged:
+            self._trials_in.pop(block.trial_id(lane), None)
+        self._estimate.retry(block, unjudged)
+        self._live.retry(block, unjudged)
 
     def _fail(self, text: str) -> None:
         self._failures.append(text)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fairlane.runs.raw import fetch
+from testkit.process import judged
 from testkit.strangers import Stand
-from tests.platforms.hosts.hosts_bench import Bench, lines, until
+from tests.platforms.hosts.hosts_bench import Bench, until
 
 IQN = "iqn.2010-06.org.site:data"
 NQN = "nqn.2010-06.org.site:data"
@@ -115,7 +116,7 @@ class Room:
         return [finding["kind"] for finding in json.loads(done.stdout)["findings"]]
 
     def trials(self) -> list[dict[str, Any]]:
-        return [line for line in lines(self.run) if line["type"] == "trial"]
+        return [dict(event) for event in judged(self.run).values()]
 
     def fleets(self) -> list[dict[str, Any]]:
         """``fleet.json`` of all trials."""

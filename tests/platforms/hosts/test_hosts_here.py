@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from testkit.process import judged
 from tests.platforms.hosts.hosts_bench import WORK, Bench, identity, lines, loads, study, until
 from tests.words import kinds
 
@@ -86,7 +87,7 @@ def test_a_killed_run_leaves_no_file_and_is_resumed(bench: Bench, seed: int) -> 
     until(lambda: not bench.files() and not loads(identity(run)), f"left: {bench.files()} {loads(identity(run))}")
     done = bench.run("run", "--resume", str(run))
     assert done.returncode == 0, done.stderr
-    assert len([line for line in lines(run) if line["type"] == "trial"]) == 4
+    assert len(judged(run)) == 4
     assert bench.files() == []
     assert not (WORK / f"fairlane-{identity(run)}").exists()
 

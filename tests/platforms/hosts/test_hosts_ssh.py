@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testkit.process import judged
 from tests.platforms.hosts.hosts_bench import Bench, Sshd, identity, lines, loads, sshd, study, until
 from tests.words import kinds
 
@@ -64,7 +65,7 @@ def test_the_doctor_tries_a_login_a_write_and_fio(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_a_connection_that_ends_within_a_trial_costs_one_block(bench: Bench, server: Sshd) -> None:
+def test_a_connection_that_ends_within_a_trial_is_mended_and_its_block_done_again(bench: Bench, server: Sshd) -> None:
     load = {"main": {"kind": "fio", "rw": ["randread"], "runtime": "3s"}}
     own = {"machines": {"one": "alpha"}}
     file = bench.write(study({"a": bench.lane("a"), "b": bench.lane("b")}, platform=own, workloads=load))
@@ -74,14 +75,10 @@ def test_a_connection_that_ends_within_a_trial_costs_one_block(bench: Bench, ser
         for pid in server.sessions():
             os.kill(pid, signal.SIGKILL)
         process.wait()
-        assert process.returncode == 3, bench.output  # the block is missing at the look
-    assert "connection-lost" in [line.get("error") for line in lines(run)] or "machine-lost" in [
-        line.get("error") for line in lines(run)
-    ]
-    assert any(line["type"] == "rebuilt" for line in lines(run))
-    done = bench.run("run", "--resume", str(run))
-    assert done.returncode == 0, done.stderr
-    assert len([line for line in lines(run) if line["type"] == "trial"]) == 4
+    assert process.returncode == 0, bench.output
+    assert [line["error"] for line in lines(run) if line["type"] == "block-failed"] == ["machine-lost"]
+    assert [line["type"] for line in lines(run) if line["type"] in ("rebuilt", "retry")] == ["retry", "rebuilt"]
+    assert len(judged(run)) == 4
     until(lambda: not bench.files() and not loads(identity(run)))
 
 

@@ -26,6 +26,7 @@ from testkit.play.controller import Play
 from testkit.play.kinds import VM
 from testkit.play.lab import IOPS, LabMachines
 from testkit.play.site import Class, Site
+from testkit.process import judged
 from testkit.stand import Program, Stand, end
 from tests.platforms.kubevirt.furnished import in_force
 
@@ -102,9 +103,8 @@ def fairlane(folder: Path) -> Iterator[Callable[[Path], Program]]:
 
 
 def trials(folder: Path) -> int:
-    """Of the run so far."""
-    journal = folder / "run" / "journal.jsonl"
-    return journal.read_text().count('"type": "trial"') if journal.exists() else 0
+    """Of the run so far, without those of blocks that were begun anew."""
+    return len(judged(folder / "run"))
 
 
 def events(folder: Path, kind: str) -> list[dict[str, Any]]:

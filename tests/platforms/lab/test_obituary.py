@@ -36,7 +36,8 @@ def shown(of: Obituary) -> list[str]:
 def test_a_panic_is_whole_from_the_oops_on_and_names_its_reason() -> None:
     ended = obituary(0, *BOOT, "", *OOPS, during="while it ran 'fio job'")
     assert str(ended).splitlines()[0] == (
-        "the kernel of array panicked while it ran 'fio job': Fatal exception (QEMU exited with code 0)"
+        "the kernel of array panicked while it ran 'fio job': BUG: kernel NULL pointer dereference, address: "
+        "0000000000000048, in iscsit_execute_cmd [iscsi_target_mod]"
     )
     assert shown(ended) == OOPS
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
-from fairlane.errors import FairlaneError, Refused, RunFailed
+from fairlane.errors import FairlaneError, MachineLost, Refused, RunFailed
 from fairlane.lanes.base import Place, Step
 from fairlane.machines import lanes
 from fairlane.machines.base import Guest
@@ -385,9 +385,10 @@ class Hosts(Platform):
 
     async def _explained(self, error: RunFailed) -> RunFailed:
         gone = [machine.name for machine in self.machines.values() if not machine.alive]
-        if gone and "connection" not in error.message:
-            return RunFailed("machine-lost", f"{error.message}; no connection to {', '.join(gone)}", hint=error.hint)
-        return error
+        if not gone or isinstance(error, MachineLost):
+            return error
+        names = "" if "connection" in error.message else f"; no connection to {', '.join(gone)}"
+        return MachineLost(f"{error.message}{names}", hint=error.hint)
 
     async def _again(self) -> None:
         """Connects to all machines again, waits for those that restart, and builds the lanes anew. Raises RunFailed."""

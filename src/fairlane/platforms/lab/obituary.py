@@ -6,11 +6,14 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlane.errors import MachineLost
+from fairlane.errors import MachineLost, RunFailed
 
 _INCIDENT = re.compile(r"Kernel panic|\bOops\b|\bBUG: |kernel BUG at|Unable to handle kernel|general protection fault")
 """Lines with which a kernel begins to report a failure of its own."""
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+_FAULTY = re.compile(r"\bRIP: [0-9a-f]{4}:(\w+)\+0x\S+( \[\w+\])?")
+"""The function in which the kernel failed, and its module."""
+_TIME = re.compile(r"^\[ *[0-9.]+\] ")
 _SHOWN = 8
 """Console lines in a message without a failure of the kernel."""
 _INCIDENT_SHOWN = 120
@@ -71,7 +74,8 @@ class Obituary:
         """One line: which machine, what it did, how it ended."""
         at = f" {self.during}" if self.during else ""
         if panic := self._panic():
-            return f"the kernel of {self.machine} panicked{at}: {panic} ({self.how})"
+            end = f" ({self.how})" if self.code else ""
+            return f"the kernel of {self.machine} panicked{at}: {panic}{end}"
         if self.code == 0:
             return f"{self.machine} ended{at}: {self.how}, as it does when a guest restarts or switches off"
         return f"{self.machine} ended{at}: {self.how}"
@@ -123,11 +127,28 @@ class Obituary:
         """The error to raise."""
         return MachineLost(str(self), files=self.files, hint=hint or self.hint)
 
+    def start_error(self) -> RunFailed:
+        """The error to raise if QEMU never answered: a signal ended it, or it refused its own command line."""
+        if self.code is not None and self.code < 0:
+            return self.error()
+        complaint = f": {self.complaint}" if self.complaint else ""
+        return RunFailed(
+            "qemu-start",
+            f"{self.machine}: QEMU did not start ({self.how}){complaint}",
+            hint="`fairlane doctor` lists missing programs",
+        )
+
     def _panic(self) -> str:
         """The reason of the kernel's panic; empty: it did not panic."""
-        found = [match[1].strip() for line in self._lines()[-_SEARCHED:] if (match := _PANIC.search(line))]
+        lines = self._lines()[-_SEARCHED:]
+        found = [match[1].strip() for line in lines if (match := _PANIC.search(line))]
         # the kernel repeats the line at the end of its report: ---[ end Kernel panic - not syncing: ... ]---
-        return found[0] if found else ""
+        reason = found[0] if found else ""
+        if not reason.startswith("Fatal exception"):
+            return reason
+        oops = next(line for line in lines if _INCIDENT.search(line))
+        where = next((match for line in lines if (match := _FAULTY.search(line))), None)
+        return _TIME.sub("", oops) + (f", in {where[1]}{where[2] or ''}" if where else "")
 
     def _lines(self) -> list[str]:
         return [line.rstrip() for line in _text(self.console).splitlines() if line.strip()]

@@ -107,12 +107,10 @@ class Qemu:
         try:
             await asyncio.wait_for(self.qmp.connect(own_end), _START_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
+            await ends(self.process, DYING)
+            why = self.obituary("before it had started").start_error()
             await self.__aexit__(None, None, None)
-            raise RunFailed(
-                "qemu-start",
-                f"QEMU did not start: {self._last_complaint}",
-                hint="`fairlane doctor` lists missing programs",
-            ) from error
+            raise why from error
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
@@ -218,5 +216,4 @@ class Qemu:
         with suppress(Exception):  # QEMU has ended: errors of the client do not matter
             await self.qmp.disconnect()
         self._errors.close()
-        self._last_complaint = self.complaint()
         self._scratch.close()

@@ -101,9 +101,7 @@ class Vm:
             await asyncio.wait_for(self.qmp.connect(own_end), BOOT_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
             await ends(self.process, DYING)
-            why = self.obituary()
-            text = f"{self.name}: QEMU did not start ({why.how}): {why.complaint or 'no message'}"
-            raise RunFailed("qemu-start", text, hint=why.hint) from error
+            raise self.obituary("before it had started").start_error() from error
 
     def _files(self) -> dict[str, str]:
         guest_files = resources.files(__package__).joinpath("guest")
