@@ -253,10 +253,11 @@ def whole(noise: Noise, rng: np.random.Generator, studies: int) -> Iterator[Row]
     any_ = missed = 0
     for logs in figures(noise, rng, studies, lanes=3, cells=4, blocks=LOOKS[-1]):
         made = carried_out(asked, logs)
-        any_ += any(v.primary and v.verdict in DIFFERENT for v in judge(made, ()))
-        missed += "lane-0" in winners(made, ())[0].out
+        verdicts = judge(made, ())
+        any_ += any(v.primary and v.verdict in DIFFERENT for v in verdicts)
+        missed += "lane-0" in winners(made, verdicts)[0].out
     yield Row("A/A, any of 8 primaries (Holm)", 0.05, any_ / studies, studies)
-    yield Row("a best of 3 lanes left out", 0.05, missed / studies, studies)
+    yield Row("a best of 3 lanes left out", 0.1, missed / studies, studies)
 
 
 def measure(noise: Noise, studies: int, whole_studies: int, seed: int = 1) -> list[Row]:

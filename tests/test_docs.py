@@ -283,7 +283,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     study = "examples/study-003"
     with chdir(folder):
         for made, run, *same in (
-            ("fake-demo.yaml", "demo", "far-link", "before", "monday"),
+            ("fake-demo.yaml", "demo", "array", "far-link", "before", "monday"),
             ("longer.yaml", "after", "friday"),
             ("fake.yaml", "fake"),
         ):

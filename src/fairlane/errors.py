@@ -60,6 +60,11 @@ def several(title: str, problems: Sequence[FairlaneError], hint: str = "") -> Fa
     return FairlaneError(SEVERAL, "\n".join([title, *lines]), hint=hint)
 
 
+def because(reason: str, mark: str = ":") -> str:
+    """``: REASON``, to end a message with; empty if the tool said nothing."""
+    return f"{mark} {reason}" if reason else ""
+
+
 class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
     """The run itself failed (a guest died, a disk is full); its measurements are kept."""
 

@@ -170,6 +170,8 @@ class Verdict:
     baseline_value: float | None
     headline: bool
     """Whether the verdict may stand in a summary: primary, decided, no critical finding on the cell."""
+    blocks_per_unit: int = 1
+    """Blocks of a provisioning, where several are compared; 1: each block counts by itself."""
     more_blocks: int | None = None
     """For ``inconclusive``: further blocks that would decide it, at the observed ratio and spread."""
     notes: tuple[str, ...] = ()
@@ -181,6 +183,8 @@ class Verdict:
     held: Held = ""
     """Why a decided primary verdict is no headline: a critical finding, too few blocks, neighbouring blocks that are
     alike; empty: it is one, or is not decided."""
+    held_because: str = ""
+    """The same in words: ``4 blocks, 6 are needed``."""
     control: bool = False
     """A/A control: the lane is a copy of ``baseline``, and the interval is the noise floor. Never a claim."""
     joint_low: float | None = None
@@ -206,13 +210,12 @@ class Winners:
     out: Mapping[str, tuple[str, float]]
     """Lane that cannot be the best -> the lane that beats it most clearly, and the end nearest to 1 of the ratio
     winner / beaten of the metric itself: 1.12 is at least 12 % more IOPS, 0.9 at least 10 % less latency."""
-    intervals: Mapping[str, tuple[float, float]]
-    """Lane but the baseline -> interval of the ratio lane / baseline; those of a cell hold simultaneously."""
     level: float
-    """Chance that the truly best lane is missing in ``plausible``, and that any of ``intervals`` misses: at most
-    this."""
+    """Chance that the truly best lane is missing in ``plausible``: at most this."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Lane -> why it is not compared: refused, or without figures."""
+    """Lane -> why it is not compared: refused, or without an interval."""
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """Lane but the baseline -> its verdict."""
 
     @property
     def plausible(self) -> tuple[str, ...]:

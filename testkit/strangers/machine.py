@@ -22,7 +22,11 @@ PATIENCE = 900.0
 STUCK = 600.0
 """Seconds after which a command hangs: a busy machine is ten times slower than an idle one."""
 
-_KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr net.ifnames=0 no_timer_check"
+_KERNEL = (
+    "console=ttyS0 quiet panic=-1 mitigations=off nokaslr net.ifnames=0 no_timer_check clocksource=hpet tsc=unstable"
+)
+"""The clock is the HPET: a restore sets it back with the machine. It leaves an emulated processor's counter (TSC) as it
+is, so time would jump ahead by all that has passed since the state was saved, sessions with it."""
 
 
 class GoneError(AssertionError):

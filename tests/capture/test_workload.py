@@ -90,6 +90,17 @@ def test_a_depth_in_front_of_the_disk_counts() -> None:
     assert keys(replace(waiting, samples=((1.0, (0,) * 17), (11.0, flushes_alone))))["jobs"]["reads"]["iodepth"] == 1
 
 
+def test_a_closed_load_of_8_stays_one_of_8_where_the_disk_takes_few_of_them_at_a_time() -> None:
+    """Seldom all are at the disk: the 95th percentile there, times the queue before it, would count some twice."""
+    found = shape(capture(random(READ, 500, 256 << 20, {4096: 1.0})))
+    parts = {
+        name: replace(part, depth=2.6, flight=2.4, depth_high=8.0, depth_most=8.0) for name, part in found.parts.items()
+    }
+    queued = replace(found, parts=parts, depth=8.0, busy=1.0)
+    assert workload(queued, closed=True).keys["iodepth"] == [8]
+    assert workload(queued).keys["iodepth"] == [27], "a limit, with the rate beside it"
+
+
 def test_the_file_is_yaml_with_its_origin() -> None:
     found = database()
     written = text(found, workload(shape(found)), ("fairlane", "capture", "--from", "x.json"))

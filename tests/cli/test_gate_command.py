@@ -1,13 +1,18 @@
 """``fairlane gate`` from the outside: exit codes, forms of output, JUnit XML."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import click
 import pytest
+import yaml
 
+from fairlane.cli.gate import command
 from fairlane.cli.main import run
 from fairlane.errors import Exit
+from fairlane.study.load import load_study
 from tests.words import kinds
 
 STUDY = """\
@@ -18,6 +23,7 @@ baseline: slow
 workloads: {main: {kind: fio, rw: [randread], bs: [4k, 64k], iodepth: [16], runtime: 1s}}
 design: {seed: 3, looks: [10]}
 """
+EFFECTS = {"nvme-tcp": {"speed": 1.3}}
 GOOD, BAD, OPEN = "fast >= 20 % over slow", "fast >= 60 % over slow on 64k", "fast within 30 % of slow on 4k"
 
 
@@ -97,3 +103,30 @@ def test_a_rule_full_of_control_characters_reaches_no_terminal(folder: str, caps
     err = capsys.readouterr().err
     assert "\x1b[31m" not in err
     assert "\u202e" not in err
+
+
+def test_the_examples_are_decided_on_a_run_of_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the demo's lanes and cells, with invented figures. A rule that no such run can get an answer to misleads."""
+    monkeypatch.chdir(tmp_path)
+    demo, _ = load_study("demo")
+    study = demo.model_dump(mode="json", exclude_unset=True) | {"platform": {"kind": "fake", "effects": EFFECTS}}
+    for part in study["workloads"].values():
+        part |= {"runtime": "1s", "ramp": "0s", "prefill": True}
+    study["design"] |= {"looks": [6]}  # invented figures scatter, those of a virtual clock do not
+    Path("demo.yaml").write_text(yaml.safe_dump(study))
+    assert run(["run", "demo.yaml", "--out", "runs/demo"]) == Exit.OK
+    text = (Path(__file__).parents[2] / "docs/gate.md").read_text() + command.get_help(click.Context(command))
+    rules = {
+        rule
+        for line in text.splitlines()
+        if "fairlane gate runs/demo" in line
+        for rule in re.findall(r'--rule "([^"]*)"', line)
+    }
+    assert len(rules) >= 2
+    capsys.readouterr()
+    run(["gate", "runs/demo", "--format", "json", *(word for rule in sorted(rules) for word in ("--rule", rule))])
+    outcomes = json.loads(capsys.readouterr().out)
+    assert {row["rule"] for row in outcomes} == rules
+    assert [row for row in outcomes if row["outcome"] == "refused"] == []

@@ -65,3 +65,24 @@ def test_a_wrong_file_of_rules_runs_nothing(text: str, kind: str, capsys: pytest
     assert run(["run", "s.yaml", "--gate", "rules.txt", "--out", "r"]) == Exit.USER_ERROR
     assert kinds(capsys.readouterr().err) == [kind]
     assert not Path("r").exists()
+
+
+@pytest.mark.parametrize(
+    ("rule", "wrong"),
+    [
+        ("nwe faster than old", "lane-unknown"),
+        ("new faster than odl", "lane-unknown"),
+        ("new faster than old on 5k randread", "cell-unknown"),
+        ("new >= 5 % over old in lat_mean", "rule-direction"),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_rules_are_held_against_the_study_before_the_first_trial(
+    rule: str, wrong: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("rules.txt").write_text(f"new not slower than old\n{rule}\n")
+    assert run(["run", "s.yaml", "--gate", "rules.txt", "--out", "r", *options]) == Exit.USER_ERROR
+    err = capsys.readouterr().err
+    assert kinds(err) == [wrong]
+    assert rule in err
+    assert not Path("r").exists()

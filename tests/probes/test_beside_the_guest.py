@@ -2,6 +2,10 @@
 array are left out, nothing else is changed. Exits under KVM are from made-up counters: there was no KVM here."""
 
 import math
+import os
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlane import registry
+from fairlane.probes._system import cpu_ticks
 from fairlane.probes.base import Probe
 from fairlane.records import Figures
 
@@ -109,3 +114,54 @@ def test_several_disks_are_added_up() -> None:
         "reads": 8, "read_merges": 2, "read_bytes": 64 * 512, "writes": 2, "write_merges": 0, "write_bytes": 16 * 512,
     }  # fmt: skip
     assert probe("disk").observe(f"{one}\n", f"{two}\nx\n", Figures()) == Figures()
+
+
+STAT = "/proc/stat:cpu  {user} 0 0 {idle} 0 0 0 {steal}\n/proc/uptime:{up}.00 1.0\nroot 10\n"
+PROCESS = "process {pid} (a) b) S {parent} 1 1 0 -1 0 0 0 0 0 {user} 0 {ended} 0 20 0 1\n"
+
+
+def test_what_neither_the_run_nor_the_kernel_used_others_took() -> None:
+    """200 ticks passed: Fairlane used 10, its child 30, a child that ended 5, a kernel thread 15, and others 100."""
+
+    def snapshot(*, user: int, idle: int, steal: int, up: int, own: int, child: int, ended: int, kernel: int) -> str:
+        return STAT.format(user=user, idle=idle, steal=steal, up=up) + "".join(
+            PROCESS.format(pid=pid, parent=parent, user=used, ended=gone)
+            for pid, parent, used, gone in (
+                (1, 0, 7, 900), (2, 0, 0, 0), (5, 2, kernel, 0),
+                (10, 1, own, ended), (11, 10, child, 0), (99, 1, user, 0),
+            )
+        )  # fmt: skip
+
+    before = snapshot(user=1000, idle=500, steal=0, up=100, own=50, child=60, ended=0, kernel=5)
+    after = snapshot(user=1160, idle=530, steal=10, up=101, own=60, child=90, ended=5, kernel=20)
+    values = probe("system_hypervisor").observe(before, after, LOAD).context["system_hypervisor"]
+    assert (values["others"], values["steal"]) == (100 / 200, 10 / 200)
+    without = probe("system_hypervisor").observe(before.replace("root 10", ""), after, LOAD)
+    assert "others" not in without.context["system_hypervisor"]
+
+
+def test_a_strangers_program_counts_among_the_others() -> None:
+    """The real shell: a program of nobody here, until it has used a second."""
+    hypervisor = probe("system_hypervisor")
+
+    def snapshot() -> str:
+        return subprocess.run(["sh", "-c", hypervisor.capture], capture_output=True, text=True, check=True).stdout
+
+    def used(pid: int) -> int:
+        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+    loop = "echo $$; exec >&- 2>&-; while :; do :; done"
+    stranger = subprocess.run(["setsid", "--fork", "sh", "-c", loop], capture_output=True, text=True, check=True)
+    pid = int(stranger.stdout)
+    try:
+        before, begun = snapshot(), used(pid)
+        while used(pid) < begun + 100:
+            time.sleep(0.1)
+        after = snapshot()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    ticks = [cpu_ticks(text) for text in (before, after)]
+    assert ticks[0]
+    assert ticks[1]
+    values = hypervisor.observe(before, after, LOAD).context["system_hypervisor"]
+    assert values["others"] * (sum(ticks[1]) - sum(ticks[0])) >= 100 - 20

@@ -167,7 +167,7 @@ def test_inconclusive_cells_are_open_and_say_how_many_blocks(tmp_path: Path) -> 
     (verdict,) = (v for v in noisy.verdicts if v.primary)
     assert (verdict.verdict, told.cells, told.proven, told.contradicted) == ("inconclusive", 1, 0, 0)
     assert phrases.count(verdict.blocks, "block") in told.why
-    assert phrases.further([verdict.more_blocks or 0]) in told.why
+    assert phrases.further([verdict]) in told.why
 
 
 def test_a_refused_verdict_gives_its_reason(ran: Ran) -> None:

@@ -204,13 +204,14 @@ def test_large_changes_have_no_decimals():
     [([1], ["1"]), ([3, 12], ["3", "12"]), ([3, 899], ["3", "100"]), ([100], ["100"]), ([101, 899], ["100"])],
 )
 def test_further_blocks_are_not_told_to_the_last_of_hundreds(blocks, numbers, snapshot):
-    text = phrases.further(blocks)
+    text = phrases.further([replace(BASE, more_blocks=n) for n in blocks])
     assert figures(text) == numbers
     assert text == snapshot
 
 
-def test_more_than_a_hundred_is_not_told_as_a_hundred():
-    assert phrases.further([101]) != phrases.further([100])
+def test_further_provisionings_are_counted_as_such():
+    assert phrases.further([]) == ""
+    assert phrases.further([replace(BASE, more_blocks=6, blocks_per_unit=2)]) == "about 3 further provisionings"
 
 
 def test_no_change_has_no_sign_of_its_own():
@@ -245,18 +246,21 @@ def test_summary_of_mixed_verdicts_counts_and_names_them(snapshot):
         {"verdict": "inconclusive", "low": 0.9, "high": 1.2, "headline": False},
         {"headline": False},
     )
-    assert figures(text) == ["6", "2", "12.0", "35.0", "1", "15.0", "10.0", "20.0", "1", "1", "1"]
+    assert figures(text) == [
+        "6", "2", "12.0", "35.0", "1", "15.0", "10.0", "20.0", "1", "1", "+12.0", "+11.89", "+12.13"
+    ]  # fmt: skip
     assert re.findall(r"c\d", text) == [f"c{n}" for n in range(6)]
-    assert re.findall(r"faster|slower|tie|inconclusive|withheld", text) == [
-        "faster", "slower", "tie", "inconclusive", "withheld"
+    assert re.findall(r"faster|slower|tie|inconclusive|Not headlined", text) == [
+        "faster", "slower", "tie", "inconclusive", "Not headlined"
     ]  # fmt: skip
     assert text == snapshot
 
 
 def test_a_summary_says_why_verdicts_are_withheld(snapshot):
-    few = {"headline": False, "held": "few-blocks"}
-    text = summed({}, {**few}, {"headline": False, "held": "alike-blocks"}, {"headline": False, "held": "finding"}, few)
-    assert re.findall(r"c\d", text) == ["c0", "c3", "c1", "c4", "c2"], "by reason"
+    few = {"headline": False, "held_because": "4 blocks, 6 are needed"}
+    alike = {"headline": False, "held_because": "neighbouring blocks are correlated, +0.36"}
+    text = summed({}, few, alike, {"headline": False}, few)
+    assert re.findall(r"c\d", text) == ["c0", "c1", "c4", "c2", "c3"], "by reason"
     assert text == snapshot
     assert summed(few) == snapshot(name="one cell")
 

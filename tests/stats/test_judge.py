@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairlane.records import Finding
+from fairlane.report.phrases import further
 from fairlane.stats.answers import word
 from fairlane.stats.judge import judge
 from fairlane.stats.looks import level, nominal_levels
@@ -491,6 +492,33 @@ def test_voided_blocks_take_no_look_away(run):
     third, last = nominal_levels(LOOKS, 0.05)[2:]
     assert joint == pytest.approx(last, rel=0.05)
     assert joint > 1.5 * third
+
+
+def test_a_cell_without_a_trial_yet_is_no_refusal(run):
+    both = {"base": [1000.0, 1010.0], "new": [1100.0, 1110.0]}
+    cells = [both, {"base": [1000.0], "new": []}, {"base": [], "new": []}]
+    open_ = {v.cell: v.verdict for v in judge(run(cells, complete=False), ()) if v.primary}
+    assert set(open_.values()) == {"inconclusive"}
+    ended = {v.cell: v.verdict for v in judge(run(cells), ()) if v.primary}
+    assert sorted(ended.values()) == ["inconclusive", "refused", "refused"]
+
+
+def test_what_withholds_a_headline_is_named(run):
+    few = first(run([{"base": [1000.0, 1001.0, 999.0], "new": [1500.0, 1501.0, 1502.0]}], looks=(3,)))
+    assert (few.held, few.held_because) == ("few-blocks", "3 blocks, 6 are needed")
+    clear = run([{"base": [1000.0] * 6, "new": [1500.0 + n for n in range(6)]}], looks=(6,))
+    drops = Finding("drops", "critical", "packets were lost (drops: 3): repair the network.")
+    (found,) = (v for v in judge(clear, (drops,)) if v.primary)
+    assert (found.held, found.held_because) == ("finding", "critical finding: packets were lost (drops: 3)")
+
+
+def test_further_blocks_are_counted_in_provisionings_where_these_are_compared(run):
+    noisy = run([{"base": [1000.0] * 12, "new": [900.0, 901.0, 1300.0, 1301.0, 950.0, 951.0] * 2}], looks=(12,))
+    design = noisy.study.design.model_copy(update={"provisionings": 6})
+    v = first(replace(noisy, study=noisy.study.model_copy(update={"design": design})))
+    assert v.more_blocks
+    assert (v.blocks_per_unit, v.more_blocks % 2) == (2, 0)
+    assert "further provisioning" in further([v])
 
 
 def test_a_missing_block_of_an_unfinished_run_is_waited_for(run):

@@ -115,7 +115,7 @@ def test_the_progress_line_tells_a_single_comparison_and_counts_several(run):
         return watch.status()
 
     assert "b so far +1" in line(run([lanes(rng, 1, 1.2)]))
-    assert line(run([lanes(rng, 1, 1.2), lanes(rng, 1, 1.0)])).endswith("2 of 2 cells decided so far")
+    assert line(run([lanes(rng, 1, 1.2), lanes(rng, 1, 1.0)])).endswith("interim results in 2 of 2 cells")
     assert "so far" not in line(run([lanes(rng, 1, 1.2, blocks=2)]))
 
 

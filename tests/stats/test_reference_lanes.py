@@ -84,10 +84,12 @@ def test_it_keeps_no_cell_open():
 
 def test_it_is_no_winner():
     evidence = make_run(cells(new=1.1, other=1.3))
-    assert {w.plausible for w in winners(evidence, ())} == {("local",)}
-    assert {w.plausible for w in winners(with_role(evidence), ())} == {("other",)}
-    assert not any("local" in w.intervals for w in winners(with_role(evidence), ()))
-    assert winners(with_role(make_run(cells(new=1.03))), ()) == (), "two that compete need no list of winners"
+    shown = with_role(evidence)
+    assert {w.plausible for w in winners(evidence, judge(evidence, ()))} == {("local",)}
+    assert {w.plausible for w in winners(shown, judge(shown, ()))} == {("other",)}
+    assert not any("local" in w.verdicts for w in winners(shown, judge(shown, ())))
+    two = with_role(make_run(cells(new=1.03)))
+    assert winners(two, judge(two, ())) == (), "two that compete need no list of winners"
 
 
 def test_it_has_no_part_in_the_errors_of_the_live_page():

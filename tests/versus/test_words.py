@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fairlane.errors import FairlaneError
 from fairlane.machines.behind import Behind, Direct, Disk, Flush
-from fairlane.records import Cell, Evidence, Finding, Observation, Verdict
+from fairlane.records import Evidence, Finding, Observation, Verdict
 from fairlane.stats.histogram import SYNCS
 from fairlane.study.load import parse_study
 from fairlane.versus import before, ending
@@ -141,7 +141,7 @@ NAMES = {"a": "./a", "b": "./b"}
         replace(VERDICT, verdict="faster", metric="sync_lat_p99", ratio=0.4, low=0.3, high=0.5),
         replace(VERDICT, verdict="tie", ratio=1.004, low=0.99, high=1.018, tie_low=0.99, tie_high=1.01),
         replace(VERDICT, verdict="inconclusive", ratio=1.1, low=0.9, high=1.3, headline=False, more_blocks=9),
-        replace(VERDICT, headline=False),
+        replace(VERDICT, headline=False, held_because="neighbouring blocks are correlated, +0.36"),
         replace(VERDICT, verdict="refused", ratio=None, low=None, high=None, headline=False, notes=("no figures",)),
         replace(VERDICT, verdict="faster", ratio=123.4, low=110.0, high=140.0),
     ],
@@ -167,12 +167,8 @@ def test_comparisons_that_need_too_many_blocks_are_hopeless() -> None:
 
 
 def test_why_a_verdict_is_withheld_is_said() -> None:
-    few = replace(VERDICT, headline=False, blocks=3)
-    assert "3 blocks" in ending.sentence(few, ending.Verdicts([few], NAMES))
-    cell = Cell("read", "fio", "4k randread qd1", {})
-    grave = Finding("d", "critical", "a cache answered: much", lanes=("b",))
-    found = ending.Verdicts([VERDICT], NAMES, [grave], {VERDICT.key: cell})
-    assert "a cache answered" in ending.sentence(replace(VERDICT, headline=False), found)
+    few = replace(VERDICT, headline=False, held_because="3 blocks, 6 are needed")
+    assert "3 blocks, 6 are needed" in ending.sentence(few, ending.Verdicts([few], NAMES))
 
 
 def test_findings_that_say_the_same_of_several_paths_are_one_line() -> None:
@@ -212,7 +208,7 @@ def test_trials_too_short_for_their_percentile_are_to_be_longer() -> None:
     rows = tuple(Observation(cell.key, 0, lane, 0, histograms={SYNCS: {20 * MS: 500}}) for lane in "ab")
     evidence = Evidence("made", study, "", 1, (), rows, {}, {})
     none = replace(VERDICT, key=cell.key, metric="sync_lat_p99", ratio=None, low=None, high=None, verdict="refused")
-    found = ending.Verdicts.of(evidence, [none], [])
+    found = ending.Verdicts.of(evidence, [none])
     runtime = cell.params["runtime"] / 1e9
     assert ending.longer_trials(evidence, found) >= runtime * 2
     assert ending.longer_trials(evidence, replace(found, rows=[VERDICT])) == 0

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from fairlane.capture import target, watch
 from fairlane.capture.record import Capture
-from fairlane.errors import FairlaneError, Refused, RunFailed
+from fairlane.errors import FairlaneError, Refused, RunFailed, because
 from fairlane.machines.child import signal_group
 from fairlane.records import Cell
 from fairlane.units import format_size, parse_size
@@ -223,7 +223,7 @@ def _load(cell: Cell, device: str, folder: Path, mark: Mapping[str, str]) -> Ite
     try:
         yield
         if process.poll() not in (None, 0):
-            raise RunFailed("fio-failed", f"fio ended early: {_errors(folder) or 'no message'}")
+            raise RunFailed("fio-failed", f"fio ended early{because(_errors(folder))}")
     finally:
         signal_group(process.pid, signal.SIGTERM)
         process.wait()

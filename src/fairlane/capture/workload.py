@@ -124,12 +124,12 @@ def _differ(shape: Shape) -> bool:
 
 
 def _queue_ahead(shape: Shape, whole: Part, notes: list[str]) -> float:
-    """Factor on the depths at the disk: I/Os also wait in front of it, which its counters know."""
+    """Factor on the mean depth at the disk: I/Os also wait in front of it, which its counters know."""
     if not shape.traced or not whole.flight or shape.depth < 1.5 * whole.flight + 1:
         return 1.0
     notes.append(
-        f"the queue before the disk: of {shape.depth:.1f} I/Os in flight {whole.flight:.1f} were at the disk; depths "
-        "are scaled to all of them"
+        f"the queue before the disk: of {shape.depth:.1f} I/Os in flight {whole.flight:.1f} were at the disk; "
+        "iodepth counts all of them"
     )
     return shape.depth / whole.flight
 
@@ -149,7 +149,9 @@ def _job(
     job |= _blocks(shape, part, mix)
     # a rate keeps the load at what it was: with it the depth is a limit only, as it was of the application
     high = (part.depth_high if closed else part.depth_most) or part.depth or 1.0
-    job["iodepth"] = min(max(1, round(high * scale)), 4096)
+    if scale > 1:  # no distribution of the queue is known: the mean while the disk is busy, or what a limit may need
+        high = max(high, part.flight * scale / (shape.busy or 1.0)) if closed else high * scale
+    job["iodepth"] = min(max(1, round(high)), 4096)
     if mix is not None:
         job["rwmixread"] = round(100 * (mix if closed else round(rate * mix) / rate))
     if job["rw"].startswith("rand"):

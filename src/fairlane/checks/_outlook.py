@@ -53,7 +53,7 @@ class Outlook:
             return
         for finding in self.refusals:
             count = f"{len(self.refused(finding))} of {len(self.comparisons)}"
-            yield f"warning: {count} comparisons will be refused: {finding.message}"
+            yield f"warning: all lanes run, but {count} comparisons get no verdict: {finding.message}"
         if self.names:
             yield f"to compare them, set design.vary: {self._vary()}, or design.accept with a reason for each"
 

@@ -52,13 +52,19 @@ class AaControl(Check):
                 yield self.finding(
                     "noise-floor",
                     "info",
-                    f"noise floor: {name} is a copy of {original}, and no difference between the two is shown. The "
-                    f"intervals are within {min(floor.values()):.2%} to {floor[widest]:.2%} of the ratio "
-                    f"(widest at {widest.cell.name})",
+                    f"noise floor: {name} is a copy of {original}, and no difference between the two is shown: their "
+                    f"ratio is 1 within {_span(floor.values())} (widest at {widest.cell.name})",
                     cells=[c.cell.key for c in level],
                     lanes=[name, original],
                     evidence={c.cell.key: proof[c.cell.key] for c in level},
                 )
+
+
+def _span(parts: Iterable[float]) -> str:
+    """``±148 %``, ``±2.1 to 148 %``."""
+    parts = sorted(parts)
+    low, high = (f"{part * 100:.3g}" for part in (parts[0], parts[-1]))
+    return f"±{high} %" if low == high else f"±{low} to {high} %"
 
 
 PLUGIN = AaControl()

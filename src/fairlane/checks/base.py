@@ -44,7 +44,8 @@ class Check(ABC):
     * ``cpu_target``, ``cpu_hypervisor``: ``by_place`` on array and hypervisor, ns per I/O of the fleet;
       ``exits_per_io``: of KVM, by kind. ``system``, ``system_target``, ``system_hypervisor``: ``pressure_cpu``,
       ``pressure_memory``, ``pressure_io`` and ``busy`` (shares of the time), ``switches_per_s``, ``switches_per_io``;
-      beside the guests ``disks``, ``nics``: name -> bytes moved.
+      beside the guests ``disks``, ``nics``: name -> bytes moved; of the hypervisor ``others`` (share of its CPU time
+      that programs took which are not the run's) and ``steal``.
     * ``nodes``: of a cluster, name -> the same of the node, with ``steal``, ``cpus``, ``busiest_cpu``, ``window_ms``,
       ``retransmits``, and of ``nics`` the ``speed`` in bits per second; or ``failed``: why it was not read.
       ``cpu_node``: ``by_mode``, ns per I/O of the fleet on all of them.

@@ -1,66 +1,121 @@
-"""Packets dropped or retransmitted: the network was measured, not the storage path."""
+"""Packets dropped or retransmitted: the network was measured, not the storage path.
 
-from collections.abc import Iterable
+A lost segment waits 200 ms at most before TCP sends it again (Linux's least time-out), so the losses of a lane have
+cost at most that share of its time. What both lanes lose cancels; the difference may not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fairlane.checks._trials import Trial, at, number, trials
 from fairlane.checks.base import Check
+from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Severity
+from fairlane.stats.answers import margin_of
 
 _COUNTERS = ("drops", "retransmits")
 _TIMER = 0.2
 """Seconds that a lost segment may wait for TCP's timer: Linux's least retransmission time-out."""
-_HARMLESS = 0.01
-"""Share of a trial that waits may take without moving a figure by its margin (5 % or more). Counters are the machine's:
-in a long trial some other connection will have lost packets."""
-_LIVING = 0.1
-"""The same where machines have other work: most of the losses may be of other connections."""
+_TROUBLE = 0.01
+"""Share of lost segments from which on a connection is throttled whatever is behind it: TCP keeps sqrt(1.5/share) = 12
+segments in flight then, 17 KiB (Mathis, Semke, Mahdavi and Ott, ACM CCR 27(3), 1997)."""
+_INTO_TAIL = 0.1
+"""Share of the I/Os beyond a percentile that may have waited for a segment without moving it by what matters."""
+_HEADERS = 52
+"""Bytes of a packet that are no payload: IPv4, TCP and its time stamps."""
+_MTU = 1500
+
+
+@dataclass
+class Losses:
+    """What a lane lost in a cell, over all its trials."""
+
+    trials: int = 0
+    """Those that lost something."""
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTERS, 0))
+    lost: int = 0
+    seconds: float = 0.0
+    """Under load, of all trials."""
+    segments: float = 0.0
+    ios: float = 0.0
+    held: float = 0.0
+    """I/Os that may have waited for a lost segment: all that were in flight."""
+
+    def add(self, trial: Trial) -> None:
+        counts = {name: int(number(trial.observation.context, "net", name) or 0) for name in _COUNTERS}
+        lost = max(counts.values())
+        self.trials += lost > 0
+        self.lost += lost
+        for name, count in counts.items():
+            self.counts[name] += count
+        self.seconds += trial.seconds or 0.0
+        payload = (trial.parameter("mtu") or _MTU) - _HEADERS
+        self.segments += sum(trial.context("net", name) or 0.0 for name in ("tx_bytes", "rx_bytes")) / payload
+        self.ios += sum(trial.context("load", "ios", way) or 0.0 for way in ("read", "write"))
+        self.held += lost * (trial.parameter("iodepth") or 1) * (trial.parameter("numjobs") or 1)
+
+    @property
+    def cost(self) -> float:
+        """Largest share of the time that the losses may have cost."""
+        return min(1.0, self.lost * _TIMER / self.seconds) if self.seconds else float(self.lost > 0)
+
+    @property
+    def share(self) -> float:
+        """Share of lost segments; 0 if their number is unknown."""
+        return self.lost / self.segments if self.segments else 0.0
 
 
 class DropsRetransmits(Check):
-    """Drops and retransmits of a cell's trials, per lane. Critical where they may have cost more than 1 % of a trial's
-    time, as a single one does in a trial below 20 s; else a warning."""
+    """Drops and retransmits per lane and cell. Critical where they may have moved the comparison by its margin (what
+    one lane lost more than the other, at 200 ms a segment, as a share of its time), where they reach into the
+    percentile that is compared, or from 1 % of all segments on; else a warning."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        losses: dict[tuple[str, Severity], dict[str, dict[str, int]]] = {}
+        losses: dict[str, dict[str, Losses]] = {}
+        primary: dict[str, str] = {}
         for trial in trials(evidence):
-            if at(trial.observation.context, "fault") is not None:
-                continue  # the trial takes a path away: lost packets are expected
-            if not trial.spec.network:
-                continue
-            counts = {name: int(number(trial.observation.context, "net", name) or 0) for name in _COUNTERS}
-            if any(counts.values()):
-                cells = losses.setdefault(
-                    (
-                        trial.observation.lane,
-                        _severity(trial, max(counts.values()), living=evidence.study.platform.living),
-                    ),
-                    {},
-                )
-                total = cells.setdefault(trial.cell.key, dict.fromkeys((*_COUNTERS, "trials"), 0))
-                for name, count in {**counts, "trials": 1}.items():
-                    total[name] += count
-        for (lane, severity), cells in losses.items():
-            sums = {name: sum(total[name] for total in cells.values()) for name in (*_COUNTERS, "trials")}
-            details = ", ".join(f"{sums[n]} {n[:-1] if sums[n] == 1 else n}" for n in _COUNTERS if sums[n])
-            of = "trial" if sums["trials"] == 1 else "trials"
-            means = (
-                "the losses may have cost enough time to change the figures. Repair the network first"
-                if severity == "critical"
-                else "too few to change a mean, but lost packets lengthen the tail of latencies"
-            )
-            yield self.finding(
-                "packets-lost",
-                severity,
-                f"packets were lost ({details} in {sums['trials']} {of}): {means}",
-                cells=list(cells),
-                lanes=[lane],
-                evidence=cells,
-            )
+            if trial.spec.network and at(trial.observation.context, "fault") is None:
+                # a fault takes a path away: lost packets are expected
+                losses.setdefault(trial.cell.key, {}).setdefault(trial.observation.lane, Losses()).add(trial)
+                primary[trial.cell.key] = trial.primary
+        found: dict[tuple[str, Severity, str], dict[str, Losses]] = {}
+        study = evidence.study
+        for key, by_lane in losses.items():
+            for lane, own in by_lane.items():
+                partners = study.rivals if lane == study.baseline else [study.baseline]
+                others = [by_lane[name] for name in partners if name in by_lane]
+                if own.lost:
+                    severity, why = _weigh(own, others, primary[key], margin_of(study, primary[key]))
+                    found.setdefault((lane, severity, why), {})[key] = own
+        yield from (self._finding(lane, severity, why, cells) for (lane, severity, why), cells in found.items())
+
+    def _finding(self, lane: str, severity: Severity, why: str, cells: Mapping[str, Losses]) -> Finding:
+        sums = {name: sum(own.counts[name] for own in cells.values()) for name in _COUNTERS}
+        count = sum(own.trials for own in cells.values())
+        details = ", ".join(f"{sums[n]} {n[:-1] if sums[n] == 1 else n}" for n in _COUNTERS if sums[n])
+        worst = max(own.cost for own in cells.values())
+        return self.finding(
+            "packets-lost",
+            severity,
+            f"packets were lost ({details} in {count} {'trial' if count == 1 else 'trials'}, at most "
+            f"{worst * 100:.2g} % of the time): {why}",
+            cells=list(cells),
+            lanes=[lane],
+            evidence={key: {**own.counts, "trials": own.trials} for key, own in cells.items()},
+        )
 
 
-def _severity(trial: Trial, lost: int, *, living: bool) -> Severity:
-    seconds, harmless = trial.seconds, _LIVING if living else _HARMLESS
-    return "warning" if seconds and lost * _TIMER <= harmless * seconds else "critical"
+def _weigh(own: Losses, others: Sequence[Losses], metric: str, margin: float) -> tuple[Severity, str]:
+    """Severity and what the losses mean. ``others``: of the lanes with which this one is compared."""
+    least = min((other.cost for other in others), default=0.0)
+    if own.share >= _TROUBLE:
+        return "critical", f"{own.share * 100:.2g} % of all segments. Repair the network first"
+    if own.cost - least >= margin:
+        return "critical", "enough time to change the comparison. Repair the network first"
+    tail = METRICS[metric].percentile
+    if tail is not None and own.held >= _INTO_TAIL * (1 - tail) * own.ios:
+        return "critical", f"enough I/Os waited for them to change {METRICS[metric].title}. Repair the network first"
+    return "warning", "too few to change a mean by what matters, but lost packets lengthen the tail of latencies"
 
 
 PLUGIN = DropsRetransmits()

@@ -48,7 +48,10 @@ def show(
         for sentence in sentences:
             _say(sentence, "  ")
     click.echo()
-    print_verdicts(evidence, [v for v in verdicts if v.primary and v.lane != v.baseline], "table")
+    shown = [v for v in verdicts if v.primary and v.lane != v.baseline]
+    print_verdicts(evidence, shown, "table")
+    if alone := next(filter(None, map(_alone, shown)), ""):
+        _say(f"* {alone}")
     click.echo()
     if explain:
         print_notes(report, verdicts)
@@ -194,15 +197,25 @@ def _readable(verdicts: "Sequence[Verdict]") -> list[dict[str, Any]]:
 
 
 def _verdict(v: "Verdict") -> str:
-    """``faster``, ``inconclusive, 12 more blocks``, ``faster (withheld)``."""
+    """``faster``, ``inconclusive, 12 more blocks``, ``faster (withheld)``, ``inconclusive*`` with a footnote."""
+    from fairlane.report import phrases
     from fairlane.verdicts.scorecard import withheld
 
     if withheld(v):
         return f"{v.verdict} (withheld)"
+    word = f"{v.verdict}{'*' * bool(_alone(v))}"
     if not v.more_blocks:
-        return v.verdict
-    more = f"{v.more_blocks} more block{'' if v.more_blocks == 1 else 's'}"
-    return f"{v.verdict}, {more if v.more_blocks <= _MANY else f'more than {_MANY} more blocks'}"
+        return word
+    units, noun = v.more_blocks // v.blocks_per_unit, "block" if v.blocks_per_unit == 1 else "provisioning"
+    known = phrases.count(units, f"more {noun}") if units <= _MANY else f"more than {_MANY} more {noun}s"
+    return f"{word}, {known}"
+
+
+def _alone(v: "Verdict") -> str:
+    """Why there is no difference though the interval has no 0 in it; empty if there is nothing to explain."""
+    if v.verdict != "inconclusive":
+        return ""
+    return next((note for note in v.notes if getattr(note, "kind", "") == "alone"), "")
 
 
 _ONCE = frozenset({"workload", "lane", "metric", "blocks"})

@@ -126,11 +126,11 @@ class Lines(Watch):
             self.note(f"first interval, after {at.blocks} blocks: {at.lane} {interval} at {at.cell} (by itself)")
 
     def _so_far(self) -> str:
-        """Interim result, valid at any moment: ``, 3 of 8 cells decided so far``; of a study with one comparison, its
-        interval: ``, nvme-tcp so far +11.2 % to +18.9 %``."""
+        """Interim result, valid at any moment: ``, interim results in 3 of 8 cells``; of a study with one comparison,
+        its interval: ``, nvme-tcp so far +11.2 % to +18.9 %``. The looks decide later, and more sharply."""
         if self.live.comparisons > 1:
             decided = self.live.decided
-            return f", {decided} of {self.live.cells} cells decided so far" if decided else ""
+            return f", interim results in {decided} of {self.live.cells} cells" if decided else ""
         at = self.standing
         return f", {at.lane} so far {percent(at.low)} to {percent(at.high)}" if at and at.high < FAR else ""
 

@@ -62,9 +62,9 @@ def command(
     if output == "table":
         _show(lines)
         missing = dict.fromkeys(text(line.name) for line in lines if line.state == "missing")
-        click.echo(
-            f"\n{platform}: " + (f"cannot run here, for lack of {', '.join(missing)}" if missing else "can run here")
-        )
+        planned = registry.load("platforms", platform).described
+        short = planned or f"cannot run here; missing: {', '.join(missing)}"
+        click.echo(f"\n{platform}: {short if missing else 'can run here'}")
     else:
         print_rows([asdict(line) for line in lines], output)
     return Exit.OK if doctor.able(lines) else Exit.USER_ERROR

@@ -15,10 +15,10 @@ from fairlane.runs.choose import existing
     cls=Command,
     examples="""
         fairlane gate runs/demo --rule "nvme-tcp >= 20 % over iscsi on 4k randread, no block below 10 %"
-        fairlane gate runs/demo --rule "p99 of nvme-tcp <= 2ms on 4k randread qd16" --rule "no critical finding"
+        fairlane gate runs/array --rule "p99 of nvme-tcp <= 2ms on 4k randread qd16" --rule "no critical finding"
         fairlane gate runs/demo --rules rules.txt --junit gate.xml
         fairlane gate runs/nightly                   by the rules of fairlane run --gate
-        fairlane gate runs/demo --rule "nvme-tcp ties iscsi in p99" --format json
+        fairlane gate runs/demo --rule "nvme-tcp faster than iscsi in lat_mean" --format json
     """,
 )
 @click.argument("run", type=click.Path(path_type=Path))

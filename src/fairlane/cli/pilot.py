@@ -92,6 +92,7 @@ def command(run: Path | None, half_width: float | None, jobs: int | None, output
 def _plan(evidence: "Evidence", needs: tuple["Need", ...], jobs: int) -> dict[str, Any]:
     """Everything as plain data; times in seconds, wall time without setting up."""
     from fairlane.stats.pilot import level
+    from fairlane.study.base import FEW_BLOCKS
 
     study = evidence.study
     workers = max(1, study.platform.workers(jobs))
@@ -117,7 +118,8 @@ def _plan(evidence: "Evidence", needs: tuple["Need", ...], jobs: int) -> dict[st
         }
         for n in needs
     ]
-    looks, upper = _most(study, cells, "needed"), _most(study, cells, "needed_upper")
+    least = 2 if evidence.modelled else FEW_BLOCKS  # with fewer there is no headline
+    looks, upper = (_most(study, cells, key, least) for key in ("needed", "needed_upper"))
     return {
         "level": level(study),
         "cells": cells,
@@ -139,14 +141,15 @@ def _foresee(study: Any) -> None:
         notify(f"warning: {refusal.message}\n{refusal.hint}")
 
 
-def _most(study: Any, cells: list[dict[str, Any]], key: str) -> list[int] | None:
-    """The looks that suffice for every cell; None: not known for one of them, or out of reach."""
+def _most(study: Any, cells: list[dict[str, Any]], key: str, least: int) -> list[int] | None:
+    """The looks that suffice for every cell, ``least`` units at least; None: not known for one of them, or out of
+    reach."""
     from fairlane.study.provisionings import fitting
 
     wanted = [cell[key] for cell in cells]
     if not wanted or None in wanted:
         return None
-    most, provisionings = max(2, *wanted), study.design.provisionings
+    most, provisionings = max(least, *wanted), study.design.provisionings
     return [fitting(most, provisionings) if provisionings > 1 else most]
 
 

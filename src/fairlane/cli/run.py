@@ -163,10 +163,14 @@ class _Options:
     rules: tuple[str, ...]
 
     def plan(self, ref: str) -> "Plan":
+        from fairlane.gate.decide import cells_of
+        from fairlane.gate.grammar import parse
         from fairlane.runs import plan as plans
         from fairlane.study.load import load_study
 
         study, text = load_study(ref, quick=self.quick)
+        for rule in map(parse, self.rules):
+            cells_of(rule, study)
         return plans.make(study, text, seed=self.seed, blocks=self.blocks, unjudged=self.unjudged, rules=self.rules)
 
     def same(self, plan: "Plan", folder: Path) -> None:

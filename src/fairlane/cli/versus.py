@@ -330,7 +330,7 @@ def _print(outcome: "Outcome", folder: Path, output: Format, composed: "Composed
 
         print_verdicts(outcome.evidence, [v for v in outcome.verdicts if v.primary], output)
         return
-    found = ending.Verdicts.of(outcome.evidence, outcome.verdicts, outcome.findings)
+    found = ending.Verdicts.of(outcome.evidence, outcome.verdicts)
     checked = ending.limits(outcome.evidence, limits(outcome.evidence.study.cells()))
     sentences = [ending.sentence(v, found) for v in found.rows]
     if output == "json":

@@ -10,7 +10,7 @@ from typing import get_args
 
 from fairlane.compare.comparison import Comparison
 from fairlane.compare.deltas import Delta, Row, Table
-from fairlane.records import Finding
+from fairlane.records import Finding, Verdict
 from fairlane.report.phrases import count, further, share, size, within
 from fairlane.report.refusals import refusals
 from fairlane.verdicts.scorecard import Outcome, by_reason, outcome, tally, why_withheld
@@ -55,8 +55,7 @@ def _of_run(comparison: Comparison, alias: str, places: Sequence[Place], single:
         held = [p for p in by["withheld"] if why_withheld(p[2].verdict) == reason]
         yield f"{_where(held, places)}: the interval shows a result, and is withheld: {reason}. No conclusion."
     if inconclusive := [p for p in by["open"] if p[2].verdict.verdict == "inconclusive"]:
-        more = [p[2].verdict.more_blocks for p in inconclusive]
-        known = [m for m in more if m]
+        known = [p[2].verdict for p in inconclusive if p[2].verdict.more_blocks]
         advice = f" {_trials(known)} may decide it, if the spread stays the same." if known else ""
         yield f"{_where(inconclusive, places)}: neither a difference nor a tie is shown.{advice}"
     if single:
@@ -165,8 +164,8 @@ def _where(chosen: Sequence[Place], among: Sequence[Place], *, small: bool = Fal
     return text if small else text[0].upper() + text[1:]
 
 
-def _trials(more: Sequence[int]) -> str:
-    text = further(more).replace("block", "trial")
+def _trials(open_: Sequence[Verdict]) -> str:
+    text = further(open_).replace("block", "trial")
     return text[0].upper() + text[1:] + " on each side"
 
 

@@ -59,6 +59,8 @@ class VerdictRow(_Placed):
     verdict: Word
     held: Held
     """Why a decided primary verdict is no headline; empty: it is one, or is not decided."""
+    held_because: Prose
+    """The same in words."""
     better: int
     """1: more is better; -1: less is."""
     primary: bool
@@ -89,6 +91,8 @@ class VerdictRow(_Placed):
     """Blocks lost to failed trials."""
     more_blocks: int | None
     """Further blocks that would decide an ``inconclusive``."""
+    blocks_per_unit: int
+    """Blocks of a provisioning, where several are compared; else 1."""
     detectable: float | None
     """Smallest relative difference that as many blocks detect with 80 % power."""
     unseen: float | None

@@ -15,7 +15,6 @@ import orjson
 from fairlane import registry
 from fairlane.export.base import Content, Format, plain
 from fairlane.report.junit import Case, Result, Suite, junit
-from fairlane.verdicts.scorecard import WHY
 
 _OPEN = {"inconclusive": "not decided yet", "no-spread": "nothing is known of the spread"}
 
@@ -52,7 +51,7 @@ def _verdicts(content: Content) -> Iterable[Case]:
         if word == "refused":
             case = _bad(name, "error", "refused", sentence)
         elif row["withheld"]:
-            case = _bad(name, "failure", "withheld", f"{sentence}; {WHY[row['held'] or 'finding']}")
+            case = _bad(name, "failure", "withheld", f"{sentence}; {row['held_because']}")
         elif word in _OPEN:
             case = Case(name, "skipped", message=f"{_OPEN[word]}: {sentence}")
         else:

@@ -8,9 +8,9 @@ two lanes it takes the interval that holds for all comparisons of the study toge
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fairlane.errors import FairlaneError
 from fairlane.gate.absolute import Level, level_of
@@ -23,6 +23,9 @@ from fairlane.report import phrases
 from fairlane.stats.judge import judge
 from fairlane.stats.lopsided import burdens
 from fairlane.stats.pairs import pair, shelve, upto
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
 
 Word = Proof | Literal["refused"]
 Check = Callable[[Evidence], Sequence[Finding]]
@@ -67,6 +70,29 @@ def undecided(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[
     return frozenset(o.key for o in outcomes), frozenset(o.key for o in outcomes if o.word == "not proven")
 
 
+def cells_of(rule: Rule, study: "Study") -> tuple[Cell, ...]:
+    """The cells of a rule, in study order. Raises FairlaneError where its lanes, cells or direction make no sense for
+    the study: also before a run."""
+    try:
+        cells = chosen(study, rule.cells)
+        if not isinstance(rule, Clean):
+            known_lane(study, rule.lane)
+        if isinstance(rule, Compared):
+            known_lane(study, rule.baseline)
+        if isinstance(rule, Relative):
+            for cell in cells:
+                sensible(rule, _metric(rule, study, cell))
+    except FairlaneError as error:
+        raise FairlaneError(error.kind, f"{error.message}, in the rule: {rule}", hint=error.hint) from None
+    return cells
+
+
+def _metric(rule: Compared, study: "Study", cell: Cell) -> str:
+    """The metric in which two lanes are compared in a cell."""
+    primary: str = study.workloads[cell.workload].primary
+    return rule.metric or primary
+
+
 class _Side:
     """The evidence with one lane as baseline, and the findings and verdicts that follow."""
 
@@ -101,22 +127,12 @@ class Gate:
 
     def decide(self, rule: Rule) -> tuple[Outcome, ...]:
         """The rule's outcomes, cells in study order. Raises FairlaneError as the function ``decide`` does."""
-        try:
-            return tuple(self._outcomes(rule))
-        except FairlaneError as error:
-            raise FairlaneError(error.kind, f"{error.message}, in the rule: {rule}", hint=error.hint) from None
-
-    def _outcomes(self, rule: Rule) -> Iterator[Outcome]:
-        cells = chosen(self.study, rule.cells)
+        cells = cells_of(rule, self.study)
         if isinstance(rule, Clean):
-            yield self._clean(rule, cells)
-            return
-        known_lane(self.study, rule.lane)
+            return (self._clean(rule, cells),)
         if isinstance(rule, Absolute):
-            yield from (self._absolute(rule, cell) for cell in cells)
-            return
-        known_lane(self.study, rule.baseline)
-        yield from (self._compared(rule, cell) for cell in cells)
+            return tuple(self._absolute(rule, cell) for cell in cells)
+        return tuple(self._compared(rule, cell) for cell in cells)
 
     def _outcome(self, rule: Rule, cell: Cell, word: Word, observed: str, reason: str = "") -> Outcome:
         return Outcome(rule, shown(self.study, cell), word, observed, "" if word == "met" else reason, cell.key)
@@ -138,15 +154,12 @@ class Gate:
     # --- a lane against another
 
     def _compared(self, rule: Compared, cell: Cell) -> Outcome:
-        metric = rule.metric or self.study.workloads[cell.workload].primary
-        if isinstance(rule, Relative):
-            sensible(rule, metric)
+        metric = _metric(rule, self.study, cell)
         side = self.side(rule.lane, rule.baseline)
         v = side.verdicts.get((cell.key, rule.lane, metric))
         if v is None:
-            return self._outcome(
-                rule, cell, "refused", "no verdict", f"{METRICS[metric].title} is not available in this cell"
-            )
+            why = ": too few I/Os lie beyond it; lengthen runtime" if METRICS[metric].percentile else ""
+            return self._outcome(rule, cell, "refused", "no verdict", f"no trial has {METRICS[metric].title}{why}")
         word, observed, reason = self._judged(rule, cell, side, v)
         return dataclasses.replace(self._outcome(rule, cell, word, observed, reason), verdict=v)
 
@@ -171,7 +184,7 @@ class Gate:
             word, reason, worst = self._blocks(rule, cell, v, word, reason)
             observed = f"{observed}; {worst}" if worst else observed
         if word == "not proven" and v.more_blocks:
-            reason += f"; {phrases.further([v.more_blocks])} may"
+            reason += f"; {phrases.further([v])} may"
         return word, observed, reason
 
     def _burden(self, rule: Compared, cell: Cell, v: Verdict, word: Proof) -> str:

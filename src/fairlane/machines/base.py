@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
-from fairlane.errors import RunFailed
+from fairlane.errors import RunFailed, because
 
 _SHORT = 60
 """Characters of a script in a message."""
@@ -43,7 +43,7 @@ class Guest(ABC):
         """The error of a connection that broke while ``script`` ran; a machine that knows its own end says more.
         ``stderr``: of the connection."""
         at = f" while it ran {doing!r}" if (doing := gist(script)) else ""
-        return RunFailed("connection-lost", f"the connection to {self.name} was lost{at}: {stderr or 'no message'}")
+        return RunFailed("connection-lost", f"the connection to {self.name} was lost{at}{because(stderr)}")
 
     async def ask(self, script: str, timeout: float = 60) -> dict[str, bytes]:
         """Run ``script`` in an empty folder of its own and return the files left in it. Raises RunFailed."""

@@ -8,7 +8,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from fairlane.errors import RunFailed, Unfinished
+from fairlane.errors import RunFailed, Unfinished, because
 from fairlane.machines import child, device_guard, frames
 from fairlane.machines.base import Guest, gist
 
@@ -135,6 +135,4 @@ class ShellGuest(Guest):
             stderr = frames.text(files, "err").strip()[-_TAIL:]
             step = frames.text(files, "step").strip()
             at = f" in step {step!r}" if step else ""
-            raise RunFailed(
-                "script-failed", f"a script failed on {self.name}{at} (exit {status}): {stderr or 'no message'}"
-            )
+            raise RunFailed("script-failed", f"a script failed on {self.name}{at} (exit {status}){because(stderr)}")

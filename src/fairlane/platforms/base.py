@@ -93,8 +93,8 @@ class Platform(ABC):
         return self.unfit()
 
     def announcement(self) -> list[str]:
-        """Lines about what the run needs and changes outside this program, for the user before anything is touched;
-        from the study alone."""
+        """Lines about what the run needs and changes outside this program, and about what will disturb it, for the
+        user before anything is touched."""
         return []
 
     @classmethod

@@ -83,12 +83,18 @@ def _moved(pattern: re.Pattern[str], before: str, after: str) -> int | None:
 
 def _busy(before: str, after: str) -> float | None:
     """Share of the machine's CPU time that was not idle."""
-    lines = [_CPU.search(text) for text in (before, after)]
-    ticks = [[counter(field) or 0 for field in line[1].split()[:8]] for line in lines if line]
-    if len(ticks) < 2 or any(len(each) < 8 for each in ticks):
+    first, last = cpu_ticks(before), cpu_ticks(after)
+    if first is None or last is None:
         return None
-    moved = [max(0, b - a) for a, b in zip(*ticks, strict=True)]
+    moved = [max(0, b - a) for a, b in zip(first, last, strict=True)]
     return 1 - (moved[3] + moved[4]) / sum(moved) if sum(moved) else None
+
+
+def cpu_ticks(text: str) -> list[int] | None:
+    """Ticks of all CPUs in user, nice, system, idle, iowait, irq, softirq, steal; None: not in the snapshot."""
+    line = _CPU.search(text)
+    ticks = [counter(field) or 0 for field in line[1].split()[:8]] if line else []
+    return ticks if len(ticks) == 8 else None
 
 
 def _disks(before: str, after: str) -> Mapping[str, Mapping[str, int]]:

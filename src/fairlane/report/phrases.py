@@ -147,14 +147,19 @@ _ABSURD = 100
 """Further blocks beyond which the number is not printed."""
 
 
-def further(blocks: Sequence[int]) -> str:
-    """``About 8 further blocks``, ``About 3 to 12 further blocks``, ``More than 100 further blocks``."""
-    low, high = min(blocks), max(blocks)
+def further(verdicts: Sequence[Verdict]) -> str:
+    """How many blocks, or provisionings, would decide them: ``about 8 further blocks``, ``about 3 to 12 further
+    provisionings``, ``more than 100 further blocks``; empty: not known of any."""
+    units = [v.more_blocks // v.blocks_per_unit for v in verdicts if v.more_blocks]
+    if not units:
+        return ""
+    noun = "further provisioning" if any(v.blocks_per_unit > 1 for v in verdicts) else "further block"
+    low, high = min(units), max(units)
     if low > _ABSURD:
-        return f"more than {count(_ABSURD, 'further block')}"
+        return f"more than {count(_ABSURD, noun)}"
     if high > _ABSURD:
-        return f"about {low} to more than {count(_ABSURD, 'further block')}"
-    return f"about {count(low, 'further block') if low == high else f'{low} to ' + count(high, 'further block')}"
+        return f"about {low} to more than {count(_ABSURD, noun)}"
+    return f"about {count(low, noun) if low == high else f'{low} to ' + count(high, noun)}"
 
 
 def metric_of(name: str) -> Metric:
@@ -224,7 +229,7 @@ def comparison(verdict: Verdict, lane: str, baseline: str) -> str:  # noqa: PLR0
         case "tie":
             return f"{lane} and {baseline} tie: they differ by less than {margin} ({tie_interval(verdict)})"
         case "inconclusive":
-            more = f"; {further([verdict.more_blocks])} may decide it" if verdict.more_blocks else ""
+            more = f"; {further([verdict])} may decide it" if verdict.more_blocks else ""
             both = interval(verdict.low, verdict.high)
             return f"no conclusion for {lane} against {baseline} ({both}{more})"
         case "no-spread":
@@ -317,6 +322,22 @@ def summary(verdicts: Sequence[Verdict], lane: str, baseline: str) -> str:
             detail = "; ".join(x for x in (named, size, why) if x)
             adjective = _plainly(word, metric_of(group[0].metric))
             parts.append(f"{adjective} in {len(group)}" + (f" ({detail})" if detail else ""))
-    for reason, held in by_reason(verdicts).items():
-        parts.append(f"withheld in {len(held)} ({_where(held)}; {reason})")
-    return f"{lane} against {baseline} in {count(total, 'cell')}: {', '.join(parts)}."
+    held = by_reason(verdicts)
+    if not parts:
+        return " ".join(
+            f"{lane} against {baseline}: {_known(group)}. Not headlined: {why}." for why, group in held.items()
+        )
+    unheaded = [f"Not headlined ({why}): {_known(group)}." for why, group in held.items()]
+    return " ".join([f"{lane} against {baseline} in {count(total, 'cell')}: {', '.join(parts)}.", *unheaded])
+
+
+def _known(verdicts: Sequence[Verdict]) -> str:
+    """What withheld verdicts say all the same: ``+7.6 % (+1.5 % to +14 %) at 4k randread qd1``; of many, the range."""
+    sized = sorted((v for v in verdicts if v.ratio), key=lambda v: v.ratio or 1)
+    if len(sized) <= 3:
+        return ", ".join(f"{change(v.ratio or 1)} ({interval(v.low, v.high)}) at {v.cell}" for v in sized)
+    first, last = sized[0], sized[-1]
+    return (
+        f"{change(first.ratio or 1)} at {first.cell} to {change(last.ratio or 1)} at {last.cell}, in "
+        f"{count(len(sized), 'cell')}"
+    )

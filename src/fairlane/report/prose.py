@@ -117,18 +117,23 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
         )
     elif observations:
         sentences.append(f"All {len(observations):,} trials succeeded. No value was imputed and no outlier dropped.")
+    if lost := sum(o.lost for o in observations):
+        sentences.append(
+            f"{count(lost, 'more trial')} lost a machine: {'its block was' if lost == 1 else 'their blocks were'} done "
+            "again, whole."
+        )
     sentences += fleet.sentences(evidence)
     sentences += _no_claims(verdicts)
     open_ = [v for v in primary if v.verdict == "inconclusive"]
     if open_:
-        more = [v.more_blocks for v in open_ if v.more_blocks]
-        advice = f" {phrases.further(more).capitalize()} may decide them, at the same spread." if more else ""
+        more = phrases.further(open_)
+        advice = f" {more.capitalize()} may decide them, at the same spread." if more else ""
         sentences.append(
             f"{len(open_)} of {count(len(primary), 'primary comparison')} {'is' if len(open_) == 1 else 'are'} "
             f"inconclusive.{advice}"
         )
     sentences += [
-        f"{count(len(held), 'decided verdict')} withheld from the headline: {reason}."
+        f"{count(len(held), 'decided verdict')} not in the headline: {reason}."
         for reason, held in by_reason(verdicts).items()
     ]
     sums = [(s, sum(f.severity == s for f in findings)) for s in ("critical", "warning", "info")]

@@ -1,9 +1,9 @@
 """Faults under load: IOPS in every interval around the fault, the longest I/O, errors and wrong blocks. Pure."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -14,6 +14,9 @@ from fairlane.report.phrases import count, value
 from fairlane.report.plot import lane_order
 from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ def views(evidence: Evidence, label: Mapping[str, str]) -> tuple[FailoverView, .
     for cell in evidence.cells():
         lanes = [(n, lane, by_place[cell.key, lane]) for n, lane in enumerate(order) if (cell.key, lane) in by_place]
         if cell.kind == "failover" and any(not trial.failed for _, _, trials in lanes for trial in trials):
-            result.append(_view(cell, lanes, label))
+            view = _view(cell, lanes, label)
+            result.append(replace(view, sentences=(*view.sentences, *_timeouts(study, label))))
     return tuple(result)
 
 
@@ -118,6 +122,13 @@ def _row(lane: str, trials: Sequence[Observation], good: Sequence[Observation]) 
 def _sum(trials: Sequence[Observation], name: str) -> str:
     counts = _context_numbers(trials, "data", name)
     return f"{sum(counts):,.0f}" if len(counts) == len(trials) and counts else DASH
+
+
+def _timeouts(study: "Study", label: Mapping[str, str]) -> Iterator[str]:
+    """The settings that decide how soon a dead path is noticed: they are the study's, not the transport's."""
+    settings = ((name, getattr(spec, "multipath", None)) for name, spec in study.lanes.items())
+    if shown := "; ".join(f"{label[name]}: {multipath.summary}" for name, multipath in settings if multipath):
+        yield f"How long I/O stands still depends on the time-outs that the study sets ({shown})."
 
 
 def _sentence(lane: str, trials: Sequence[Observation], good: Sequence[Observation]) -> str:

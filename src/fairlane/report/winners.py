@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairlane.records import Evidence, Finding, Winners
+from fairlane.records import Evidence, Verdict, Winners
 from fairlane.report.phrases import count, coverage, interval, metric_of
 from fairlane.report.svg import Table
 from fairlane.report.text import DASH
 from fairlane.stats.winners import winners
+from fairlane.verdicts.scorecard import by_reason
 
 
 @dataclass(frozen=True)
@@ -20,57 +21,46 @@ class WinnersView:
     lines: tuple[tuple[str, str], ...]
     """(cells, lanes): ``("4k randread qd1", "NVMe/TCP or RDMA: no proven difference")``."""
     table: Table
-    """Per cell: the simultaneous interval of every lane, the lane that beats it, and the plausible winners."""
+    """Per cell: the interval of every lane, the lane that beats it, and the plausible winners."""
 
 
-def views(evidence: Evidence, findings: Sequence[Finding], label: Mapping[str, str]) -> tuple[WinnersView, ...]:
+def views(evidence: Evidence, verdicts: Sequence[Verdict], label: Mapping[str, str]) -> tuple[WinnersView, ...]:
     """By workload, in the order of the study; none with fewer than three lanes."""
-    all_winners = winners(evidence, findings)
+    all_winners = winners(evidence, verdicts)
     several = len(evidence.study.workloads) > 1
     return tuple(
-        _view(mine, findings, label, evidence.study.baseline, name if several else "")
+        _view(mine, label, evidence.study.baseline, name if several else "")
         for name in evidence.study.workloads
         if (mine := [w for w in all_winners if w.workload == name])
     )
 
 
-def _view(
-    mine: Sequence[Winners], findings: Sequence[Finding], label: Mapping[str, str], baseline: str, workload: str
-) -> WinnersView:
+def _view(mine: Sequence[Winners], label: Mapping[str, str], baseline: str, workload: str) -> WinnersView:
     groups: dict[str, list[str]] = {}
     for w in mine:
-        groups.setdefault(_answer(w, findings, label), []).append(w.cell)
+        groups.setdefault(_answer(w, label), []).append(w.cell)
     others = [lane for lane in label if lane != baseline and any(lane in (*w.lanes, *w.left_out) for w in mine)]
     return WinnersView(
         title=f"Plausible winners by {metric_of(mine[0].metric).title}"
         + (f", workload {workload}" if workload else ""),
-        meaning="Lanes that no other lane provably beats (all pairs of lanes, from the same blocks). In at least "
-        f"{coverage(mine[0].level)} of such cells the truly best lane is among them.",
+        meaning="Lanes that no other lane provably beats: against the baseline by the verdicts, among each other by "
+        f"their common blocks, where the difference matters. In at least {coverage(mine[0].level)} of such cells the "
+        "truly best lane is among them.",
         lines=tuple((_cells(cells, len(mine)), answer) for answer, cells in groups.items()),
         table=Table(
             ("Cell", *(label[lane] for lane in others), "Plausible winners"),
-            tuple((w.cell, *(_lane(w, lane, label) for lane in others), _answer(w, findings, label)) for w in mine),
+            tuple((w.cell, *(_lane(w, lane, label) for lane in others), _answer(w, label)) for w in mine),
         ),
     )
 
 
-def _answer(w: Winners, findings: Sequence[Finding], label: Mapping[str, str]) -> str:
-    if any(_stains(finding, w) for finding in findings):
-        return "withheld: critical finding"
+def _answer(w: Winners, label: Mapping[str, str]) -> str:
+    if reasons := by_reason(w.verdicts.values()):
+        return f"withheld: {', '.join(reasons)}"
     *first, last = [label[lane] for lane in w.plausible] or [DASH]
     best = f"{', '.join(first)} or {last}: no proven difference" if first else last
     left = ", ".join(label[lane] for lane in w.left_out)
     return f"{best}; {left} not compared" if left else best
-
-
-def _stains(finding: Finding, w: Winners) -> bool:
-    """Whether a finding withholds the winners, as it would a verdict's headline. Refused lanes are not in ``w``."""
-    return (
-        finding.severity == "critical"
-        and not finding.refuses
-        and (not finding.cells or w.key in finding.cells)
-        and (not finding.lanes or not set(w.lanes).isdisjoint(finding.lanes))
-    )
 
 
 def _cells(cells: Sequence[str], of: int) -> str:
@@ -82,5 +72,5 @@ def _cells(cells: Sequence[str], of: int) -> str:
 def _lane(w: Winners, lane: str, label: Mapping[str, str]) -> str:
     if lane not in w.lanes:
         return w.left_out.get(lane, DASH)
-    text = interval(*w.intervals.get(lane, (None, None)))
+    text = interval(w.verdicts[lane].low, w.verdicts[lane].high)
     return f"{text}; beaten by {label[w.out[lane][0]]}" if lane in w.out else text

@@ -2,11 +2,15 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
 from fairlane.records import Note, Word
 from fairlane.stats.contests import Claims, Contest
 from fairlane.stats.lopsided import withheld
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
 
 DECIDED: frozenset[Word] = frozenset({"faster", "slower", "different-but-small", "tie"})
 
@@ -17,13 +21,17 @@ def word(mean: float, outer: tuple[float, float], inner: tuple[float, float], ma
     ``margin`` is a relative difference (0.05), ``better`` +1 or -1. A tie is shown by two one-sided tests (Schuirmann,
     J. Pharmacokinet. Biopharm. 15, 1987): the inner interval lies within +- ln(1 + margin).
     """
-    edge = math.log1p(margin)
-    within = -edge < inner[0] and inner[1] < edge
     if outer[0] <= 0 <= outer[1]:
-        return "tie" if within else "inconclusive"
-    if within:
+        return "tie" if within(inner, margin) else "inconclusive"
+    if within(inner, margin):
         return "different-but-small"
     return "faster" if mean * better > 0 else "slower"
+
+
+def within(ends: tuple[float, float], margin: float) -> bool:
+    """Whether an interval of the log-ratio lies within +- ln(1 + ``margin``)."""
+    edge = math.log1p(margin)
+    return -edge < ends[0] and ends[1] < edge
 
 
 Ends = tuple[float, float]
@@ -49,7 +57,8 @@ def answer(claims: Claims, contest: Contest) -> Answer:
     if not stage:
         return Answer("no-spread" if claims.complete else "inconclusive")
     joint, tie = stage.interval(claims.rate(contest)), stage.interval(2 * claims.alpha)
-    answered = word(stage.effect.mean, joint, tie, margin_of(claims, contest), METRICS[contest.metric].better)
+    margin, better = margin_of(claims.study, contest.metric), METRICS[contest.metric].better
+    answered = word(stage.effect.mean, joint, tie, margin, better)
     if not claims.modelled:  # the virtual clock has no failures and stalls by chance
         why = withheld(answered, claims.judged(contest), contest.lane, contest.baseline, contest.metric)
         if why:
@@ -57,6 +66,6 @@ def answer(claims: Claims, contest: Contest) -> Answer:
     return Answer(answered, joint, tie)
 
 
-def margin_of(claims: Claims, contest: Contest) -> float:
-    margin: float = claims.study.design.margins.get(contest.metric, METRICS[contest.metric].margin)
-    return margin
+def margin_of(study: "Study", metric: str) -> float:
+    """The relative difference in ``metric`` that matters."""
+    return study.design.margins.get(metric, METRICS[metric].margin)

@@ -177,6 +177,7 @@ class _Meeting:
         self.reached = _looks_reached(ours, self.plan, complete=complete) if design.paired else int(complete)
         self.shelf = upto(ours, self.plan[self.reached - 1]) if self.plan and self.reached else ours
         self.waiting = len({b for s in ours.values() for b in s}) - len({b for s in self.shelf.values() for b in s})
+        self.refuses = complete or all(ours.values())  # a lane without a trial may have one yet
 
     @property
     def metrics(self) -> Sequence[str]:
@@ -197,7 +198,7 @@ class _Meeting:
             data,
             self.spends,
             self.waiting,
-            refusal=_refusal(self.shelf, data, self.lanes, metric),
+            refusal=_refusal(self.shelf, data, self.lanes, metric) if self.refuses else "",
         )
 
 

@@ -5,22 +5,18 @@ Which blocks count, and at which error rate, is decided in ``contests``.
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Held, Note, Verdict
 from fairlane.stats import anytime, footnotes
 from fairlane.stats.answers import DECIDED, Answer, answer, margin_of
 from fairlane.stats.contests import Claims, Contest, Stage, lent, stains
-from fairlane.stats.effects import Effect
+from fairlane.stats.effects import Effect, autocorrelation
 from fairlane.stats.looks import level
 from fairlane.stats.neighbours import likeness
 from fairlane.stats.pairs import Pair, Together, pair, typical
 from fairlane.stats.stopping import too_wide
 from fairlane.study.base import FEW_BLOCKS
-
-if TYPE_CHECKING:
-    pass
 
 _ALIKE = 0.05
 """Chance, shared among a study's primaries, below which blocks that are alike bear no headline."""
@@ -52,29 +48,39 @@ def judge(evidence: Evidence, findings: Sequence[Finding], *, primary_only: bool
     return tuple(_verdict(claims, c, findings, together, goes_on=c.cell.key in waiting) for c in claims.contests)
 
 
-def _held(claims: Claims, contest: Contest, stage: Stage | None, findings: Sequence[Finding]) -> Held:
+def _held(claims: Claims, contest: Contest, stage: Stage | None, findings: Sequence[Finding]) -> tuple[Held, str]:
     """Why a decided word is no headline: a critical finding, or blocks that are not enough, or not independent."""
-    if any(stains(f, contest.cell, contest.lane, contest.baseline) for f in findings):
-        return "finding"
+    if grave := [f for f in findings if stains(f, contest.cell, contest.lane, contest.baseline)]:
+        return "finding", f"critical finding: {_first_clause(grave[0].message)}"
     effect = stage.effect if stage else None
     if claims.modelled or not stage or not isinstance(effect, Effect):
-        return ""
+        return "", ""
     if effect.n < FEW_BLOCKS and not lent(stage):
-        return "few-blocks"
-    return "alike-blocks" if likeness(effect.logs) <= _ALIKE / max(1, len(claims.primaries)) else ""
+        units = "blocks" if claims.study.design.blocks_per_unit == 1 else "provisionings"
+        return "few-blocks", f"{effect.n} {units}, {FEW_BLOCKS} are needed"
+    if likeness(effect.logs) <= _ALIKE / max(1, len(claims.primaries)):
+        return "alike-blocks", f"neighbouring blocks are correlated, {autocorrelation(effect.logs):+.2f}"
+    return "", ""
+
+
+def _first_clause(message: str) -> str:
+    """What stands before the first colon outside parentheses."""
+    parts = message.split(": ")
+    clauses = (": ".join(parts[:n]) for n in range(1, len(parts) + 1))
+    return next((c for c in clauses if c.count("(") == c.count(")")), message).rstrip(".")
 
 
 def _verdict(
     claims: Claims, contest: Contest, findings: Sequence[Finding], together: Together, *, goes_on: bool
 ) -> Verdict:
     """``goes_on``: the cell's interval is still too wide for its study, and no verdict is final."""
-    margin, rate, stage = margin_of(claims, contest), claims.rate(contest), claims.stage(contest)
+    margin, rate, stage = margin_of(claims.study, contest.metric), claims.rate(contest), claims.stage(contest)
     made = answer(claims, contest)
     word, outer, inner = made.word, made.joint, made.tie
     if goes_on and stage:
         word = "inconclusive"
     decided = contest.primary and word in DECIDED
-    held = _held(claims, contest, stage, findings) if decided else ""
+    held, because = _held(claims, contest, stage, findings) if decided else ("", "")
     lane_blocks, baseline_blocks = ((), ()) if contest.refusal else contest.data.blocks
     shown = bool(lane_blocks and baseline_blocks)
     shelf = claims.shelf(contest)
@@ -103,6 +109,8 @@ def _verdict(
         baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks, together) if shown else None,
         headline=decided and not held,
         held=held,
+        held_because=because,
+        blocks_per_unit=claims.study.design.blocks_per_unit,
         more_blocks=_more(claims, stage, rate, margin) if stage and word == "inconclusive" else None,
         notes=tuple(_notes(claims, contest, made, goes_on=goes_on)),
         detectable=_detectable(stage, rate) if stage else None,
@@ -230,7 +238,7 @@ def _doubts(claims: Claims, contest: Contest, made: Answer, stage: Stage) -> Ite
     if made.withheld:
         yield made.withheld
     low, high = stage.printed(claims.alpha, rate)
-    if contest.primary and made.word in ("tie", "inconclusive") and not low <= 0 <= high:
+    if contest.primary and made.word in ("tie", "inconclusive") and not made.withheld and not low <= 0 <= high:
         yield Note(
             "alone",
             f"on its own this would be a difference; corrected for {len(stage.plan)} interim analyses"

@@ -79,7 +79,7 @@ def _settled(claims: Claims, contest: Contest, stage: Stage, word: Word) -> bool
 
 def _clear(claims: Claims, contest: Contest, stage: Stage) -> bool:
     """Whether the printed interval lies beyond the margin, or is within half of it about the estimate."""
-    edge, level = math.log1p(margin_of(claims, contest)), stage.printed_level(claims.alpha)
+    edge, level = math.log1p(margin_of(claims.study, contest.metric)), stage.printed_level(claims.alpha)
     half = stage.effect.half_width(level)
     return abs(stage.effect.mean) - half >= edge or half <= edge / 2
 
@@ -89,7 +89,7 @@ def chance(claims: Claims, contest: Contest, stage: Stage) -> float:
     approximation, which knows the ratio no better than the blocks so far (Spiegelhalter, Freedman and Blackburn,
     Control. Clin. Trials 7, 1986), at the whole alpha, to which Holm's rate may still loosen as other cells are
     decided. It ends no test early, so it costs no error."""
-    effect, edge, mean = stage.effect, math.log1p(margin_of(claims, contest)), abs(stage.effect.mean)
+    effect, edge, mean = stage.effect, math.log1p(margin_of(claims.study, contest.metric)), abs(stage.effect.mean)
     last, done = stage.plan[-1], min(effect.n / stage.plan[-1], 1.0)
     error = effect.sd / math.sqrt(last)
     df = effect.df + last - effect.n

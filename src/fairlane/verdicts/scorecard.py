@@ -1,6 +1,6 @@
 """The words of a scorecard, derived from verdicts, for report, comparison and live page. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from fairlane.records import Verdict, Word
@@ -40,25 +40,18 @@ def withheld(verdict: Verdict) -> bool:
     return verdict.primary and not verdict.headline and outcome_of(verdict.verdict) in SETTLED
 
 
-WHY: Mapping[str, str] = {
-    "finding": "critical finding", "few-blocks": "too few blocks for a headline",
-    "alike-blocks": "neighbouring blocks are correlated",
-}  # fmt: skip
-"""``Verdict.held`` -> the reason in words."""
-
-
 def why_withheld(verdict: Verdict) -> str:
-    """The reason in words, ``too few blocks for a headline``; empty: it is not withheld."""
-    return WHY[verdict.held or "finding"] if withheld(verdict) else ""
+    """The reason in words, ``4 blocks, 6 are needed``; empty: it is not withheld."""
+    return (verdict.held_because or "critical finding") if withheld(verdict) else ""
 
 
 def by_reason(verdicts: Iterable[Verdict]) -> dict[str, Sequence[Verdict]]:
     """Reason -> the withheld ones among ``verdicts``."""
-    groups: dict[str, list[Verdict]] = {}
+    groups: dict[str, Sequence[Verdict]] = {}
     for verdict in verdicts:
         if reason := why_withheld(verdict):
-            groups.setdefault(reason, []).append(verdict)
-    return {reason: groups[reason] for reason in WHY.values() if reason in groups}
+            groups[reason] = (*groups.get(reason, ()), verdict)
+    return groups
 
 
 def tally(outcomes: Iterable[Outcome]) -> dict[Outcome, int]:

@@ -13,12 +13,10 @@ from fairlane.records import Cell, Evidence, Finding, Observation, Verdict
 from fairlane.report.phrases import further, metric_of
 from fairlane.report.text import MINUS
 from fairlane.stats import histogram as bins
-from fairlane.stats.contests import stains
-from fairlane.study.base import FEW_BLOCKS
 from fairlane.study.forecast import about
 from fairlane.study.spec import Study
 from fairlane.units import about_size
-from fairlane.verdicts.scorecard import withheld
+from fairlane.verdicts.scorecard import why_withheld, withheld
 from fairlane.versus.profiles import Limit
 
 _DECIDED = ("faster", "slower")
@@ -30,16 +28,15 @@ class Verdicts:
 
     rows: Sequence[Verdict]
     labels: Mapping[str, str]
-    findings: Sequence[Finding] = ()
     cells: Mapping[str, Cell] = field(default_factory=dict)
     """By key."""
 
     @classmethod
-    def of(cls, evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> "Verdicts":
+    def of(cls, evidence: Evidence, verdicts: Sequence[Verdict]) -> "Verdicts":
         """Those of the baseline's rivals in the metric that decides."""
         labels = {name: lane.label or name for name, lane in evidence.study.lanes.items()}
         cells = {cell.key: cell for cell in evidence.cells()}
-        return cls([v for v in verdicts if v.primary and not v.control], labels, findings, cells)
+        return cls([v for v in verdicts if v.primary and not v.control], labels, cells)
 
     def label(self, lane: str) -> str:
         return self.labels.get(lane, lane)
@@ -50,7 +47,7 @@ def sentence(verdict: Verdict, found: Verdicts) -> str:  # noqa: PLR0911 - one s
     lane, base = found.label(verdict.lane), found.label(verdict.baseline)
     span = f"{verdict.cell}: {_interval(verdict)}"
     if withheld(verdict):
-        return f"not decided: {lane} against {base} ({span}; {_withheld(verdict, found)})"
+        return f"not decided: {lane} against {base} ({span}; {why_withheld(verdict)})"
     ratio = verdict.ratio
     match verdict.verdict:
         case "faster" | "slower" if ratio and math.isfinite(ratio):
@@ -69,19 +66,8 @@ def sentence(verdict: Verdict, found: Verdicts) -> str:  # noqa: PLR0911 - one s
         case "no-spread":
             return f"not decided: {lane} against {base} ({verdict.cell}: too few trials to estimate the spread)"
         case _:
-            more = f"; {further([verdict.more_blocks])}" if verdict.more_blocks else ""
+            more = f"; {further([verdict])}" if verdict.more_blocks else ""
             return f"not decided: {lane} against {base} ({span}{_joint(verdict, len(found.rows))}{more})"
-
-
-def _withheld(verdict: Verdict, found: Verdicts) -> str:
-    """Why a decided verdict is none."""
-    cell = found.cells.get(verdict.key)
-    grave = [f for f in found.findings if cell and stains(f, cell, verdict.lane, verdict.baseline)]
-    if grave:
-        return f"critical finding: {grave[0].message.partition(': ')[0].rstrip('.')}"
-    if verdict.blocks < FEW_BLOCKS:
-        return f"only {verdict.blocks} blocks: a verdict needs {FEW_BLOCKS}"
-    return "consecutive blocks are correlated, so the spread is underestimated"
 
 
 def _joint(verdict: Verdict, comparisons: int) -> str:

@@ -148,23 +148,23 @@ class State:
 
     @property
     def cells(self) -> tuple[int, int]:
-        """Cells in which all compared lanes are decided so far, or which a look has ended; and all cells."""
-        settled: dict[str, bool] = {}
+        """Cells with an interim result for all compared lanes, and all cells."""
+        decided: dict[str, bool] = {}
         for row in (row for contest in self.contests for row in contest.rows if row.word != "refused"):
-            settled[row.key] = settled.get(row.key, True) and row.settled
-        return sum(settled.values()), len({row.key for contest in self.contests for row in contest.rows})
+            decided[row.key] = decided.get(row.key, True) and row.decided
+        return sum(decided.values()), len({row.key for contest in self.contests for row in contest.rows})
 
     @property
     def status(self) -> str:
-        """``45 of 144 trials, about 1 min to look 1 of 4, 2 failed, 3 of 8 cells decided so far``."""
+        """``45 of 144 trials, about 1 min to look 1 of 4, 2 failed, interim results in 3 of 8 cells``."""
         parts = [f"{self.done:,} of {count(self.due, 'trial')}"]
         if self.phase == "running" and self.done < self.due:
             parts.append(f"about {about(self.seconds)}{' to ' * bool(self.look)}{self.look}")
         if self.failed:
             parts.append(f"{self.failed:,} failed")
         decided, cells = self.cells
-        if decided:
-            parts.append(f"{decided} of {count(cells, 'cell')} decided" + " so far" * (self.phase != "complete"))
+        if decided and self.phase != "complete":  # the verdicts decide then
+            parts.append(f"interim results in {decided} of {count(cells, 'cell')}")
         return ", ".join(parts)
 
     @property

@@ -42,6 +42,11 @@ def test_every_machine_is_reached_by_its_name(strangers: Stand) -> None:
         assert done(strangers, name, "hostname; id -un; sudo -n id -un").split() == [name, "ops", "root"]
 
 
+def test_a_restore_sets_the_clock_back_with_the_machine(strangers: Stand) -> None:
+    current = "cat /sys/devices/system/clocksource/clocksource0/current_clocksource"
+    assert {strangers.sh(name, current) for name in ("alpha", "beta", "storage1")} == {"hpet"}
+
+
 def test_over_another_machine(strangers: Stand) -> None:
     assert done(strangers, "beta-by-alpha", "hostname") == "beta"
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairlane.errors import RunFailed
+from fairlane.errors import RunFailed, because
 from fairlane.machines import script
 from fairlane.platforms.hosts.machine import Machine
 
@@ -35,7 +35,7 @@ class Left:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.machine}: {self.step}: {self.why or 'no message'}"
+        return f"{self.machine}: {self.step}{because(self.why)}"
 
 
 async def undo(machine: Machine) -> list[Left]:

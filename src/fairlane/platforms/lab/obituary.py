@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlane.errors import MachineLost, RunFailed
+from fairlane.errors import MachineLost, RunFailed, because
 
 _INCIDENT = re.compile(r"Kernel panic|\bOops\b|\bBUG: |kernel BUG at|Unable to handle kernel|general protection fault")
 """Lines with which a kernel begins to report a failure of its own."""
@@ -131,10 +131,9 @@ class Obituary:
         """The error to raise if QEMU never answered: a signal ended it, or it refused its own command line."""
         if self.code is not None and self.code < 0:
             return self.error()
-        complaint = f": {self.complaint}" if self.complaint else ""
         return RunFailed(
             "qemu-start",
-            f"{self.machine}: QEMU did not start ({self.how}){complaint}",
+            f"{self.machine}: QEMU did not start ({self.how}){because(self.complaint)}",
             hint="`fairlane doctor` lists missing programs",
         )
 

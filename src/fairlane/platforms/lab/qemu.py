@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fairlane import install
-from fairlane.errors import FairlaneError, MachineLost, RunFailed
+from fairlane.errors import FairlaneError, MachineLost, RunFailed, because
 from fairlane.machines.child import WITH_US, end, ends, uninterrupted
 from fairlane.platforms.lab.compose import QUIT_PORT
 from fairlane.platforms.lab.image import Image
@@ -117,8 +117,8 @@ class Qemu:
         return self
 
     def complaint(self) -> str:
-        """The end of QEMU's stderr."""
-        return self.obituary().complaint or "no message"
+        """The end of QEMU's stderr; empty if it wrote nothing."""
+        return self.obituary().complaint
 
     def last_words(self) -> str:
         """The end of the guest's console, for error messages."""
@@ -166,7 +166,7 @@ class Qemu:
             if not isinstance(error, ExecuteError) and await ends(self.process, DYING):
                 raise self.lost(f"while QEMU carried out {command}") from error
             raise RunFailed(
-                "qemu-command", f"QEMU's {command} failed: {error}; {self.complaint()}", hint=self.advice()
+                "qemu-command", f"QEMU's {command} failed: {error}{because(self.complaint(), ';')}", hint=self.advice()
             ) from error
 
     @asynccontextmanager

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlane.errors import RunFailed
+from fairlane.errors import RunFailed, because
 from fairlane.machines import frames
 from fairlane.machines.base import Guest, gist
 from fairlane.platforms.base import Notify
@@ -166,9 +166,8 @@ def _failed(vm: qemu.Qemu) -> RunFailed:
     results = dict(frames.Frames().feed(vm.results.read_bytes()))
     if failed := results.get("failed"):
         stderr = frames.text(failed, "err").strip()[-600:]
-        return RunFailed(
-            "set-up", f"set-up step {frames.text(failed, 'step').strip()!r} failed: {stderr or 'no message'}"
-        )
+        step = frames.text(failed, "step").strip()
+        return RunFailed("set-up", f"set-up step {step!r} failed{because(stderr)}")
     return vm.lost("during its set-up")
 
 
@@ -185,7 +184,7 @@ async def _save(vm: qemu.Qemu, memory: Path) -> None:
     if not saved.exists():
         raise RunFailed(
             "saved-state",
-            f"the lab VM's state could not be saved: {vm.complaint()}",
+            f"the lab VM's state could not be saved{because(vm.complaint())}",
             hint="check for free space in the cache",
         )
 

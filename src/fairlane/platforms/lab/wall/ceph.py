@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fairlane import install
-from fairlane.errors import FairlaneError, RunFailed
+from fairlane.errors import FairlaneError, RunFailed, because
 from fairlane.lanes._ceph import METADATA_COPIES, CephSpec
 from fairlane.machines import lanes
 from fairlane.machines.child import WITH_US, signal_group
@@ -213,13 +213,13 @@ class Cluster:
         for name, process in self._daemons.items():
             if process.returncode is not None:
                 raise RunFailed(
-                    "ceph-ended", f"Ceph's {name} has ended (exit {process.returncode}): {self._log_end(name)}"
+                    "ceph-ended", f"Ceph's {name} has ended (exit {process.returncode}){because(self._log_end(name))}"
                 )
 
     def _log_end(self, name: str) -> str:
         with suppress(OSError):
-            return (self.folder / "log" / f"{name}.err").read_text(errors="replace").strip()[-_TAIL:] or "no message"
-        return "no message"
+            return (self.folder / "log" / f"{name}.err").read_text(errors="replace").strip()[-_TAIL:]
+        return ""
 
     async def version(self) -> str:
         """Version of Ceph. Raises RunFailed."""

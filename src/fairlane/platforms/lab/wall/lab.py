@@ -76,6 +76,9 @@ class WallLab(Assembly, Platform):
         fits += pinning.problems(self.spec, self.lanes, len(os.sched_getaffinity(0)))
         return problems + fits + self.unfit() + qemu_probe.problems(self.lanes, self.spec)
 
+    def announcement(self) -> list[str]:
+        return this_host.disturbed()
+
     def unfit(self) -> list[FairlaneError]:
         if outside := list(external_lanes(self.study)):
             return outside

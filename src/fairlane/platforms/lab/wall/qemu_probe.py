@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fairlane.errors import FairlaneError
+from fairlane.errors import FairlaneError, because
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import command, disks
@@ -45,9 +45,7 @@ def query(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
     messages = [json.loads(message) for message in done.stdout.splitlines() if message.startswith("{")]
     answers = tuple(message for message in messages if "return" in message or "error" in message)
     if len(answers) < len(questions) + 1:
-        raise FairlaneError(
-            "qemu-silent", f"{qemu.BINARY} does not answer: {done.stderr.strip()[-300:] or 'no message'}"
-        )
+        raise FairlaneError("qemu-silent", f"{qemu.BINARY} does not answer{because(done.stderr.strip()[-300:])}")
     return answers[1 : len(questions) + 1]
 
 

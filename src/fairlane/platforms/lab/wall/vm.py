@@ -15,7 +15,7 @@ from typing import Any
 
 from qemu.qmp import ExecuteError, QMPClient, QMPError
 
-from fairlane.errors import MachineLost, RunFailed
+from fairlane.errors import MachineLost, RunFailed, because
 from fairlane.machines import library
 from fairlane.machines.child import WITH_US, end, ends, uninterrupted
 from fairlane.machines.keys import Keys
@@ -136,7 +136,7 @@ class Vm:
             if not isinstance(error, ExecuteError) and (lost := await self.fate(during)):
                 raise lost from error
             raise RunFailed(
-                "qemu-command", f"{self.name}: QEMU's {command} failed: {error}; {self.complaint()}"
+                "qemu-command", f"{self.name}: QEMU's {command} failed: {error}{because(self.complaint(), ';')}"
             ) from error
 
     async def link(self, nic: str, *, up: bool) -> None:
@@ -165,8 +165,8 @@ class Vm:
         return names
 
     def complaint(self) -> str:
-        """The end of QEMU's stderr."""
-        return self.obituary().complaint or "no message"
+        """The end of QEMU's stderr; empty if it wrote nothing."""
+        return self.obituary().complaint
 
     def last_words(self) -> str:
         """The end of the guest's console, for error messages."""
