@@ -26,6 +26,7 @@ from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import phrases
 from fairlane.report.capabilities import TITLES
 from fairlane.stats.answers import DECIDED
+from fairlane.verdicts.scorecard import withheld
 from fairlane_replication.claims import (
     AsksAbility,
     AsksComparable,
@@ -251,13 +252,15 @@ def _in_words(rule: Compared) -> tuple[str, str]:
 def _here_text(rule: Compared, judged: Sequence[_Judged]) -> str:
     """``IOPS of a against b: better in 2 of 2 cells (+26.1 % to +44.0 %)``."""
     names: Mapping[Side, str] = dict(zip(("for", "against"), _in_words(rule), strict=True))
-    parts = []
-    for side in ("for", "against", "open"):
-        some = [j for j in judged if j.side == side]
-        if some:
-            word = names.get(side, "not decided")
-            cells = f"{len(some)} of {phrases.count(len(judged), 'cell')}"
-            parts.append(f"{word} in {cells}{_range(_verdicts(some))}")
+    groups: dict[str, list[_Judged]] = {word: [] for word in (*names.values(), "withheld", "not decided")}
+    for j in judged:
+        held = j.side == "open" and j.verdict is not None and withheld(j.verdict)
+        groups["withheld" if held else names.get(j.side, "not decided")].append(j)
+    parts = [
+        f"{word} in {len(some)} of {phrases.count(len(judged), 'cell')}{_range(_verdicts(some))}"
+        for word, some in groups.items()
+        if some
+    ]
     return f"{METRICS[rule.metric].title} of {rule.lane} against {rule.baseline}: {'; '.join(parts)}"
 
 

@@ -91,6 +91,36 @@ def test_losses_that_both_lanes_have_cancel_up_to_one_percent_of_the_segments(bu
     assert severities(600_000) == {"critical"}
 
 
+def test_losses_that_cannot_change_so_large_a_difference_are_a_warning(build, run_check):
+    """6.7 % of the time, where the other lane is eighty times as fast."""
+
+    def severities(speed):
+        def change(o):
+            net = {"drops": 0, "retransmits": 4 if o.lane == "base" and o.block == 4 else 0}
+            iops = o.metrics["iops"] * (speed if o.lane == "new" else 1)
+            return replace(o, metrics={"iops": iops}, context={**o.context, "net": net})
+
+        return {f.severity for f in run_check("drops_retransmits", build(change))}
+
+    assert severities(80) == {"warning"}
+    assert severities(0.95) == {"critical"}
+
+
+def test_one_burst_among_few_segments_is_no_rate(build, run_check):
+    """A slow lane sends so few that three lost ones are a tenth of them."""
+
+    def severities(*blocks):
+        def change(o):
+            lost = 3 if o.lane == "base" and o.block in blocks else 0
+            net = {"drops": 0, "retransmits": lost, "tx_bytes": 4000, "rx_bytes": 0}
+            return replace(o, metrics={"iops": 25.0 if o.lane == "base" else 2500.0}, context={**o.context, "net": net})
+
+        return {f.severity for f in run_check("drops_retransmits", build(change))}
+
+    assert severities(4) == {"warning"}
+    assert severities(*range(12)) == {"critical"}
+
+
 def test_losses_that_reach_into_the_percentile_that_is_compared_are_critical(build, run_check):
     def severities(retransmits, primary):
         made = build(

@@ -281,3 +281,11 @@ def test_replicate_asks_the_same_and_its_own_studies_pass() -> None:
     with pytest.raises(FairlaneError, check=kind("nothing-to-compare")) as raised:
         _refuse(load_study("study.yaml")[0])
     assert raised.value.code == Exit.NOT_DECIDED
+
+
+def test_the_plan_of_a_load_that_cannot_be_run_yet_says_so(capsys):
+    """357 hours are planned, and not one can be run."""
+    assert run(["study", "check", "study-000-oltp"]) == Exit.OK
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    assert {line.split(": ")[1] for line in warnings} == {"workloads.mariadb", "workloads.postgresql"}
+    assert all("not run yet" in line for line in warnings)

@@ -299,7 +299,8 @@ def test_a_version_that_reads_other_trials_says_so(run: Path, monkeypatch: pytes
 
 def test_runs_that_were_imported_before_there_were_packs_stay_readable(run: Path) -> None:
     """An archive with the record per trial, and an original beside it, as versions before 0020 wrote them."""
-    first = [replace(o, histograms=dict(o.histograms)) for o in load_run(run).observations]
+    read = load_run(run).observations
+    first = [replace(o, histograms={name: dict(bins) for name, bins in o.histograms.items()}) for o in read]
     importer = registry.load("importers", "fio_json")
     with zipfile.ZipFile(run / "raw" / "0000.zip") as pack:
         contents = {name: pack.read(name) for name in pack.namelist()}

@@ -8,7 +8,9 @@ from fairlane.checks.base import run_all
 from fairlane.cli.main import run
 from fairlane.runs import index, many, units
 from fairlane.runs.read import load_run
+from fairlane.stats.histogram import count, mean
 from fairlane.stats.judge import judge
+from fairlane.web import reading
 
 STUDY = """
 name: many
@@ -58,6 +60,10 @@ def test_a_large_run_of_our_own_is_indexed_and_its_archives_are_still_verified(f
     made = (folder / index.NAME).read_bytes()
     monkeypatch.setattr(units, "observe", None)  # would fail if it were asked
     assert [o.metrics for o in load_run(folder).observations] == [o.metrics for o in alone.observations]
+    assert [o.metrics for o in reading.load(folder).observations] == [o.metrics for o in alone.observations]
+    for ours, theirs in zip(load_run(folder).observations, alone.observations, strict=True):
+        for name, bins in theirs.histograms.items():  # also of those whose bins are in the raw file alone
+            assert (count(ours.histograms[name]), mean(ours.histograms[name])) == (count(bins), mean(bins))
     (folder / "raw" / "main.4k-randread-qd1.b000.iscsi.tar.gz").unlink()
     (folder / "raw" / "main.4k-randread-qd1.b001.iscsi.tar.gz").write_bytes(b"not it")
     without = load_run(folder)

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from fairlane.records import Observation
 from fairlane.stats.capacity import Capacity, Objective, at_equal_terms, capacities
-from fairlane.stats.crossing import INF, Crossing, Curve, Moments, Ratio
+from fairlane.stats.crossing import INF, Crossing, Curve, Moments, Ratio, risen
 from fairlane.stats.effects import Effect
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
@@ -33,6 +34,11 @@ design: {{looks: [{blocks}]}}
 DEPTH = 2.0 ** np.arange(7)
 SHAPE = (2, len(DEPTH))
 """Lanes, rungs."""
+
+
+@given(st.lists(st.floats(-20, 20), min_size=1, max_size=12))
+def test_the_rising_fit_is_that_of_scipy(logs: list[float]) -> None:
+    assert risen(logs) == pytest.approx(isotonic_regression(logs).x, abs=1e-12)
 
 
 def study(blocks: int) -> Study:

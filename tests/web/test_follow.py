@@ -52,7 +52,9 @@ def test_what_is_known_is_read_once(root):
 
 
 def test_intervals_and_words(root):
-    state = Follower(root / "done").poll()
+    run = root / "done"
+    cut(run, 1 + 24)  # all trials, and no look yet
+    state = Follower(run).poll()
     (contest,) = state.contests
     assert (contest.metric, contest.lane, contest.baseline) == ("IOPS", EVIL, "slow")
     assert EVIL in contest.title
@@ -64,8 +66,14 @@ def test_intervals_and_words(root):
         assert row.low is not None
         assert row.high is not None
         assert 1.05 < row.low < 1.3 < row.high < 1.6  # the platform's truth is 1.3
-    assert figures(state.status) == ["24", "24"]
+    assert figures(state.status) == ["24", "24", "2", "2"]
     assert state.cells == (2, 2)
+
+
+def test_of_a_run_that_has_ended_only_the_verdicts_speak(root):
+    """The intervals that hold at any moment are wider: beside the verdicts they would contradict them."""
+    state = Follower(root / "done").poll()
+    assert (state.phase, state.contests, state.rule) == ("complete", (), "")
 
 
 def test_half_way_cells_are_open_and_nothing_claims_more(root):
@@ -118,6 +126,7 @@ def test_what_a_finding_refuses_has_no_interval(studies, tmp_path):
     path = studies.write()
     path.write_text(path.read_text().replace("transport: nvme_tcp", "transport: nfs"))
     assert fairlane(["run", str(path), "--unjudged", "--out", str(tmp_path / "r")]) == 0
+    cut(tmp_path / "r", 1 + 24)
     state = Follower(tmp_path / "r").poll()
     assert [(row.outcome, row.low, row.interval) for row in state.contests[0].rows] == [("refused", None, DASH)] * 2
     assert state.cells == (0, 2)

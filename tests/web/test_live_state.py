@@ -65,8 +65,9 @@ def test_a_study_as_it_runs_is_killed_and_resumed_to_its_end(studies, serving, t
     assert counts == sorted(counts)
     assert len(set(counts)) > 2
     assert [state["final"] for state in seen] == [False] * (len(seen) - 1) + [True]
-    assert "better" in seen[-1]["html"]["intervals"]
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in seen[-1]["html"]["intervals"]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in seen[-2]["html"]["intervals"]
+    assert not seen[-1]["html"]["intervals"].strip()  # the report has the verdicts
+    assert "report.html" in seen[-1]["html"]["progress"]
 
 
 def test_the_state_as_data(root, inside):

@@ -4,6 +4,7 @@ A lost segment waits 200 ms at most before TCP sends it again (Linux's least tim
 cost at most that share of its time. What both lanes lose cancels; the difference may not.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -32,6 +33,10 @@ class Losses:
 
     trials: int = 0
     """Those that lost something."""
+    of: int = 0
+    """All of them."""
+    logs: float = 0.0
+    """Sum of the logarithms of their primary figures; nan: one has none."""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTERS, 0))
     lost: int = 0
     seconds: float = 0.0
@@ -45,6 +50,9 @@ class Losses:
         counts = {name: int(number(trial.observation.context, "net", name) or 0) for name in _COUNTERS}
         lost = max(counts.values())
         self.trials += lost > 0
+        self.of += 1
+        figure = trial.metric(trial.primary)
+        self.logs += math.log(figure) if figure and figure > 0 else math.nan
         self.lost += lost
         for name, count in counts.items():
             self.counts[name] += count
@@ -59,6 +67,15 @@ class Losses:
         """Largest share of the time that the losses may have cost."""
         return min(1.0, self.lost * _TIMER / self.seconds) if self.seconds else float(self.lost > 0)
 
+    def ahead(self, other: "Losses") -> float:
+        """How far the two lanes' geometric means lie apart, on the log scale."""
+        return abs(self.logs / self.of - other.logs / other.of)
+
+    @property
+    def steady(self) -> bool:
+        """Whether most trials lost something: one burst is no rate."""
+        return 2 * self.trials > self.of
+
     @property
     def share(self) -> float:
         """Share of lost segments; 0 if their number is unknown."""
@@ -67,8 +84,9 @@ class Losses:
 
 class DropsRetransmits(Check):
     """Drops and retransmits per lane and cell. Critical where they may have moved the comparison by its margin (what
-    one lane lost more than the other, at 200 ms a segment, as a share of its time), where they reach into the
-    percentile that is compared, or from 1 % of all segments on; else a warning."""
+    one lane lost more than the other, at 200 ms a segment, as a share of its time) and the lanes do not differ by more
+    than that; where they reach into the percentile that is compared; or from 1 % of all segments on, lost in most
+    trials; else a warning."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         losses: dict[str, dict[str, Losses]] = {}
@@ -105,17 +123,23 @@ class DropsRetransmits(Check):
         )
 
 
+def _beyond(own: Losses, other: Losses, margin: float) -> bool:
+    """Whether the two lanes differ by more than the margin, whatever the losses have cost."""
+    excess = own.cost - other.cost
+    return excess < 1 and own.ahead(other) + math.log1p(-max(0.0, excess)) > math.log1p(margin)
+
+
 def _weigh(own: Losses, others: Sequence[Losses], metric: str, margin: float) -> tuple[Severity, str]:
     """Severity and what the losses mean. ``others``: of the lanes with which this one is compared."""
     least = min((other.cost for other in others), default=0.0)
-    if own.share >= _TROUBLE:
+    if own.share >= _TROUBLE and own.steady:
         return "critical", f"{own.share * 100:.2g} % of all segments. Repair the network first"
-    if own.cost - least >= margin:
+    if own.cost - least >= margin and not all(_beyond(own, other, margin) for other in others):
         return "critical", "enough time to change the comparison. Repair the network first"
     tail = METRICS[metric].percentile
     if tail is not None and own.held >= _INTO_TAIL * (1 - tail) * own.ios:
         return "critical", f"enough I/Os waited for them to change {METRICS[metric].title}. Repair the network first"
-    return "warning", "too few to change a mean by what matters, but lost packets lengthen the tail of latencies"
+    return "warning", "not enough to change the comparison, but lost packets lengthen the tail of latencies"
 
 
 PLUGIN = DropsRetransmits()

@@ -54,6 +54,8 @@ def check(study: str, jobs: int | None, quick: bool, output: Format) -> None:
     platform = registry.load("platforms", model.platform.kind).of(model)
     if platform.described:
         notify(f"warning: platform {model.platform.kind}: {platform.described}")
+    for problem in platform.planned_only():
+        notify(f"warning: {problem.where}: {problem.message}")
     consider(model, study, platform.unfit())
 
 

@@ -64,15 +64,29 @@ def command(run: Path | None, once: bool) -> None:
     os.nice(_NICE)  # the study may be running on this machine: it goes first
     follower = Follower(run, trusted=True)
     if once:
-        _print(follower.poll(check_now=True))
+        _conclude(follower)
         return
     console = Console()
     state = _live(console, follower) if console.is_terminal else _lines(console, follower)
-    _print(follower.poll(check_now=True))
+    _conclude(follower)
     if state.phase != "complete":
         raise RunFailed(
             "run-idle", "no process is running this study", where=str(run), hint=f"resume with: {_resume(run)}"
         )
+
+
+def _conclude(follower: "Follower") -> None:
+    """Print the state once; of a run that has ended also its verdicts."""
+    from fairlane.cli._answer import print_verdicts
+    from fairlane.stats.judge import judge
+
+    state = follower.poll(check_now=True)
+    _print(state)
+    if state.phase == "complete":
+        evidence = follower.evidence()
+        verdicts = judge(evidence, follower.findings, primary_only=True)
+        click.echo()
+        print_verdicts(evidence, [v for v in verdicts if v.primary], "table")
 
 
 def _resume(run: Path) -> str:
@@ -156,8 +170,8 @@ def _view(state: "State", width: int, height: int) -> "RenderableType":
     body: list[RenderableType] = []
     for contest in state.contests:
         body += ["", _table(contest, room // max(1, len(state.contests)), narrow=width <= _NARROW)]
-    note = Text(state.rule, style="dim")
-    return Group(*head, *body, "", note, *([""] if tail else []), *tail)
+    note: list[RenderableType] = ["", Text(state.rule, style="dim")] if state.rule else []
+    return Group(*head, *body, *note, *([""] if tail else []), *tail)
 
 
 def _table(contest: "Contest", room: int, narrow: bool) -> "RenderableType":

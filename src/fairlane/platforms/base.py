@@ -87,6 +87,10 @@ class Platform(ABC):
         """Problems of the study on this platform on any machine; from the study alone."""
         return []
 
+    def planned_only(self) -> list[FairlaneError]:
+        """Parts of the study that can be planned on this platform, but not run yet; from the study alone."""
+        return []
+
     def problems(self) -> list[FairlaneError]:
         """Everything that keeps the study from running here, checked before anything is created: ``unfit``, and what
         this machine lacks. Empty: ready."""

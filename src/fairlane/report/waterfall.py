@@ -24,6 +24,7 @@ from fairlane.report import svg
 from fairlane.report.bars import ACROSS, axis, column_of, head, legend, row, swatch, zero
 from fairlane.report.phrases import aligned
 from fairlane.report.svg import INK, Figure, Table
+from fairlane.stats.histogram import count, mean
 
 STATIONS = {
     "submission": "fio's submission, down to the block device (its slat)",
@@ -115,9 +116,9 @@ def _parts(evidence: Evidence, cell: Cell, o: Observation) -> dict[str, float]:
 
 
 def _mean(histograms: Iterable[Mapping[int, int]]) -> float | None:
-    bins = [entry for histogram in histograms for entry in histogram.items()]
-    total = sum(n for _, n in bins)
-    return math.fsum(ns * n for ns, n in bins) / total if total else None
+    known = [(n, mean(histogram)) for histogram in histograms if (n := count(histogram))]
+    total = sum(n for n, _ in known)
+    return math.fsum(n * ns for n, ns in known) / total if total else None
 
 
 _DELAY = re.compile(r"\bdelay ([\d.]+)(us|ms|s)\b")

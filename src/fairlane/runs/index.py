@@ -116,17 +116,17 @@ def _known(path: Path) -> bytes:
 def piece(observation: Observation) -> bytes:
     """What is kept of one trial: its figures, and the bins of ``lat`` and of syncs. ValueError: a figure is not finite.
 
-    Other histograms (slat, clat) are rarely asked for, and read from the raw file then.
+    The bins of other histograms (slat, clat) are rarely asked for, and read from the raw file then.
     """
     arrays: list[bytes] = []
     size = 0
     table: dict[str, Any] = {}
-    others = []
+    others: dict[str, Any] = {}
     for name in observation.histograms:
-        if not _common(name):
-            others.append(name)
-            continue
         bins = Bins.of(observation.histograms[name])
+        if not _common(name):
+            others[name] = summary(bins) if bins.total else ()
+            continue
         width = 4 if not bins.total or max(int(bins.ns[-1]), int(bins.counts.max())) < 2**32 else 8
         arrays += [bins.ns.astype(f"<u{width}").tobytes(), bins.counts.astype(f"<u{width}").tobytes()]
         table[name] = [size, len(bins), width, *(summary(bins) if bins.total else ())]
@@ -199,7 +199,7 @@ class Index:
         self._heads: dict[int, _Head] = {}
         self._shared: dict[str, Any] = {}
         self._last: tuple[Any, Any] = (None, None)
-        self._again: tuple[str, Mapping[str, Histogram]] = ("", {})
+        self._read_again: dict[str, Mapping[str, Histogram]] = {}
 
     def __del__(self) -> None:
         self._file.close()
@@ -253,9 +253,13 @@ class Index:
         return last
 
     def raw(self, trial: str, again: Again) -> Mapping[str, Histogram]:
-        if self._again[0] != trial:
-            self._again = trial, again(trial)
-        return self._again[1]
+        """All histograms of a trial, from its raw file. The last ones are kept: whoever adds a lane's slat goes on with
+        its clat."""
+        if trial not in self._read_again:
+            if len(self._read_again) >= _NEAR:
+                self._read_again.clear()
+            self._read_again[trial] = again(trial)
+        return self._read_again[trial]
 
 
 _HELD = 20_000
@@ -279,8 +283,8 @@ class _Head(NamedTuple):
     """Histogram -> offset, bins, bytes of a number, and what ``Stored`` knows of it, if it is not empty."""
     merged: Any
     """What ``Stored`` knows of all ``lat`` bins; empty: there are none."""
-    others: list[str]
-    """Histograms that are in the raw file only."""
+    others: dict[str, Any]
+    """Histogram whose bins are in the raw file only -> what ``Stored`` knows of it, if it is not empty."""
 
 
 class _Part(Mapping[str, Any]):
@@ -323,8 +327,9 @@ class _Histograms(Apart):
     def __getitem__(self, name: str) -> Histogram:
         head = self._head
         if name in head.others:
-            return self._index.raw(self._trial, self._again)[name]
-        known: Any = head.table[name][3:]
+            known: Any = head.others[name]
+            return Stored(functools.partial(self._in_raw, name), known) if known else Bins()
+        known = head.table[name][3:]
         return Stored(functools.partial(self._arrays, name), known) if known else Bins()
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -335,6 +340,9 @@ class _Histograms(Apart):
     def whole(self) -> Bins:
         head = self._head
         return Stored(self._arrays, head.merged) if head.merged else Bins()
+
+    def _in_raw(self, name: str) -> list[tuple[Ints, Ints]]:
+        return Bins.of(self._index.raw(self._trial, self._again)[name]).pieces()
 
     def _arrays(self, name: str = "") -> list[tuple[Ints, Ints]]:
         """Those of one histogram; without a name of every ``lat``."""

@@ -29,17 +29,21 @@ _MOST = 8
 _CHUNK = 50
 
 
-def observations(folder: Path, every: Sequence[Unit], bound: str) -> dict[str, Observation]:
+def observations(
+    folder: Path, every: Sequence[Unit], bound: str, kept: index.Index | None = None
+) -> dict[str, Observation]:
     """Trial id -> observation, of the trials of ``every``; those with damaged raw archives are left out.
 
-    ``bound``: what an index must be bound to (``index.binding``); empty: the run goes on, and none is kept. Raises
-    FairlaneError for packed files as ``units.read`` does; the packs themselves have been verified.
+    ``bound``: what an index must be bound to (``index.binding``); empty: the run goes on, and none is kept. ``kept``:
+    an index that is open already. Raises FairlaneError for packed files as ``units.read`` does; the packs themselves
+    have been verified.
     """
     packed = any(unit.files for unit in every)
-    if not packed and len(every) < ENOUGH:
+    if kept is None and not packed and len(every) < ENOUGH:
         with packs.Reader(folder) as reader:
             return {o.trial: o for unit in every for o in units.read(folder, unit, reader) if o is not None}
-    kept = index.read(folder, bound) if bound else None
+    if kept is None and bound:
+        kept = index.read(folder, bound)
     if kept is not None:
         every = [unit for unit in every if unit.files or raw.whole(folder, unit.archive, unit.sha256)]
     if kept is None or not all(place.trial in kept for unit in every for place in unit.places):

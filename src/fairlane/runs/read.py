@@ -49,8 +49,11 @@ class Done:
     """The journal's other events: those of no raw file."""
 
 
-def done(folder: Path, plan: Plan, events: Iterable[Event], *, whole: bool = False) -> Done:
+def done(
+    folder: Path, plan: Plan, events: Iterable[Event], *, whole: bool = False, kept: index.Index | None = None
+) -> Done:
     """Evaluates the journal's events. ``whole``: they are all of a run that has ended, whose figures may be indexed.
+    ``kept``: an index of the run that the caller has opened, and that is to be believed.
 
     Raises FairlaneError with file and line if an event does not fit the plan, and with the file if a pack of an import
     is missing or changed.
@@ -93,7 +96,7 @@ def done(folder: Path, plan: Plan, events: Iterable[Event], *, whole: bool = Fal
     packs.verify(folder, packed.packs)
     ended = any(event["type"] == "end" for event in others)
     bound = index.binding(folder) if whole and ended else ""
-    observations = many.observations(folder, list(joined(found.values())), bound)
+    observations = many.observations(folder, list(joined(found.values())), bound, kept)
     files = {trial: (unit.archive, unit.sha256) for trial, unit in found.items() if trial in observations}
     return Done(observations, files, tuple(sorted(found.keys() - files.keys())), tuple(opened), ended, tuple(others))
 

@@ -174,6 +174,8 @@ def climbs(study: "Study", shelves: Shelves, ladder: Ladder, lane: str, latency:
 def by_provisioning(climbs: Mapping[int, Sequence[Point]], each: int) -> tuple[tuple[Point, ...], ...]:
     """``climbs`` of one lane, or where there are several provisionings (``each``: blocks of one) their geometric means
     in each: volumes made once are no new evidence in every block."""
+    if each == 1:
+        return tuple(tuple(points) for _, points in sorted(climbs.items()))
     units: dict[int, list[Sequence[Point]]] = {}
     for b, points in sorted(climbs.items()):
         units.setdefault(b // each, []).append(points)

@@ -37,10 +37,18 @@ INF = math.inf
 
 
 def risen(logs: Sequence[float] | Floats) -> Floats:
-    """The isotonic least squares fit: ``logs``, with the means of what falls in its place."""
-    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - half a second, for ladders alone
+    """The isotonic least squares fit: ``logs``, with the means of what falls in its place.
 
-    return np.asarray(isotonic_regression(logs).x, dtype=float)
+    By the max-min formula (Barlow et al., 1.4): at i the highest, over j <= i, of the lowest mean of j..k, k >= i. A
+    ladder has few rungs; scipy.optimize, which has it too, takes half a second to import.
+    """
+    values = np.asarray(logs, dtype=float)
+    sums = np.concatenate(([0.0], values.cumsum()))
+    fit = np.empty_like(values)
+    for i in range(len(values)):
+        lengths = np.arange(i + 1, len(values) + 1)[None, :] - np.arange(i + 1)[:, None]
+        fit[i] = ((sums[None, i + 1 :] - sums[: i + 1, None]) / lengths).min(axis=1).max()
+    return fit
 
 
 def position(xs: Floats, at: float, *, last: bool) -> float:

@@ -1,8 +1,9 @@
 """Progress of a running study, trial by trial: the cells decided so far, valid at any moment."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
@@ -49,9 +50,12 @@ class Live:
         self._study = study
         self._cells = {cell.key: cell for cell in study.cells()}
         self._others = study.rivals
-        self._alpha, self._g = anytime.spent(study)
         self._shelves: dict[str, dict[str, dict[int, Reading]]] = {}
         self._standings: dict[tuple[str, str], Standing] = {}
+
+    @cached_property
+    def _spent(self) -> tuple[float, float]:
+        return anytime.spent(self._study)
 
     @property
     def cells(self) -> int:
@@ -71,29 +75,35 @@ class Live:
 
     def add(self, observation: Observation) -> tuple[Standing, ...]:
         """Add a trial, in any order. Returns the changed standings: none while its partner is missing or has failed."""
+        concerned = self.keep(observation)
+        return tuple(s for lane in concerned if (s := self.standing(observation.cell, lane, observation.block)))
+
+    def keep(self, observation: Observation) -> Sequence[str]:
+        """Add a trial, in any order. Returns the lanes whose standings in its cell may change."""
         cell = self._cells.get(observation.cell)
         if cell is None or not self._study.design.paired:  # trials apart have no blocks to watch
             return ()
         primary = self._study.workloads[cell.workload].primary
         reading = shelve([observation], [primary])[observation.cell][observation.lane][observation.block]
         self._shelves.setdefault(observation.cell, {}).setdefault(observation.lane, {})[observation.block] = reading
-        concerned = [lane for lane in self._others if observation.lane in (lane, self._study.baseline)]
-        return tuple(s for lane in concerned if (s := self._stand(observation.cell, lane, observation.block)))
+        return [lane for lane in self._others if observation.lane in (lane, self._study.baseline)]
 
     def retry(self, block: Block, unjudged: Iterable[str]) -> None:
         """A block is begun anew: its trials of the lanes ``unjudged`` count no more."""
         for lane in unjudged:
             self._shelves.get(block.cell.key, {}).get(lane, {}).pop(block.index, None)
 
-    def _stand(self, key: str, lane: str, block: int) -> Standing | None:
+    def standing(self, key: str, lane: str, block: int | None = None) -> Standing | None:
+        """Of ``lane`` in the cell ``key``; None while no block, or ``block`` if it is given, has both trials."""
         metric = METRICS[self._study.workloads[self._cells[key].workload].primary]
         each = self._study.design.blocks_per_unit
-        lane_pair = pair(self._shelves[key], lane, self._study.baseline, metric.name, each)
-        if all(row.block != block for row in lane_pair.rows):
+        lane_pair = pair(self._shelves.get(key, {}), lane, self._study.baseline, metric.name, each)
+        if all(block not in (None, row.block) for row in lane_pair.rows):
             return None
         margin = self._study.design.margins.get(metric.name, metric.margin)
-        outer = anytime.interval(lane_pair.effect, self._alpha, self._g)
-        tie = anytime.interval(lane_pair.effect, 2 * self._study.design.alpha, self._g)
+        alpha, g = self._spent
+        outer = anytime.interval(lane_pair.effect, alpha, g)
+        tie = anytime.interval(lane_pair.effect, 2 * self._study.design.alpha, g)
         verdict = word(lane_pair.effect.mean, outer, tie, margin, metric.better)
         alone = lane_pair.effect.interval(self._study.design.alpha) if lane_pair.effect.n > 1 else Standing.alone
         standing = Standing(self._cells[key].name, lane, len(lane_pair.rows), *outer, verdict, alone)

@@ -64,6 +64,11 @@ class Follower:
             self._unchecked = False
         return state if self._findings is None else with_findings(state, self._findings, self.plan)
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of the last checks; none before these have run."""
+        return self._findings or ()
+
     def evidence(self) -> Evidence:
         """Evidence of what has been read so far, as from ``runs.read.load_run``."""
         return self._reader.evidence()

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairlane.errors import FairlaneError
 from fairlane.records import Evidence, Observation
-from fairlane.runs import journal, read
+from fairlane.runs import index, journal, read
 from fairlane.runs import plan as plans
 from fairlane.runs.journal import Event
 from fairlane.web import places
@@ -58,6 +58,18 @@ class Reader:
         """Trial -> its raw file, of those read and undamaged: a line that says the same again is passed over."""
         self._damaged: dict[str, None] = {}
         self._ended = False
+        self._kept = self._index()
+
+    def _index(self) -> index.Index | None:
+        """The figures that a command kept of the run, when it had ended."""
+        try:
+            file = places.open_plain(self.folder, index.NAME)
+        except OSError:
+            return None
+        found = index.opened(file, index.binding(self.folder))
+        if found is None:
+            file.close()
+        return found
 
     def news(self) -> Iterator[list[Taken]]:
         """What was added since, in pieces. Raises FairlaneError with the place of the damage, or ``Gone``."""
@@ -132,7 +144,8 @@ class Reader:
     def _done(self, events: Sequence[Event], new: Sequence[int]) -> read.Done:
         """Evaluates those of ``events`` whose indices are ``new``. Raises FairlaneError with file and line."""
         try:
-            return read.done(self.folder, self.plan, [*self._looks, *(events[n] for n in new)])
+            given = [*self._looks, *(events[n] for n in new)]
+            return read.done(self.folder, self.plan, given, kept=self._kept)
         except FairlaneError as error:
             file, _, number = error.where.rpartition(":")
             if error.kind == "journal-damaged" and number.isdigit():  # counted from the first event given to it

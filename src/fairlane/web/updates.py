@@ -137,6 +137,7 @@ class State:
     coverage: float
     """Chance that all intervals hold at every moment: 0.95."""
     contests: tuple[Contest, ...]
+    """Empty when the run has ended: its verdicts answer then, by the planned looks."""
     failures: tuple[str, ...]
     """The last ones, newest first."""
     more_failures: int
@@ -169,7 +170,9 @@ class State:
 
     @property
     def rule(self) -> str:
-        """How to read the intervals."""
+        """How to read the intervals; empty when the run has ended."""
+        if self.phase == "complete":
+            return ""
         if not self.paired:
             return "The lanes of this study ran at different times: its intervals are computed once, after all trials."
         ended = any(row.ended for contest in self.contests for row in contest.rows)
@@ -194,7 +197,9 @@ class Tracker:
         self._due = self._trials()
         self._trials_in: dict[str, str] = {}
         """Trial id -> reason of its failure, or empty."""
-        self._standings: dict[tuple[str, str], Standing] = {}
+        self._standings: dict[tuple[str, str], Standing | None] = {}
+        self._stale: set[tuple[str, str]] = set()
+        """Cell key and lane of the standings to work out when a state is asked for."""
         self._failures: deque[str] = deque(maxlen=_SHOWN)
         self._failed = 0
         self._workers = 1
@@ -247,7 +252,7 @@ class Tracker:
             seconds=self._estimate.seconds,
             paired=study.design.paired,
             coverage=1 - study.design.alpha,
-            contests=tuple(self._contests()),
+            contests=() if self.complete else tuple(self._contests()),
             failures=tuple(clean(text, 300) for text in reversed(self._failures)),
             more_failures=self._failed - len(self._failures),
             last=self._last[:19].replace("T", " "),
@@ -264,14 +269,14 @@ class Tracker:
         self._trials_in[trial] = observation.failed
         if observation.failed:
             self._fail(f"{trial} failed: {observation.failed}")
-        for standing in self._live.add(observation):
-            self._standings[observation.cell, standing.lane] = standing
+        self._stale.update((observation.cell, lane) for lane in self._live.keep(observation))
 
     def _retry(self, block: Block, unjudged: Sequence[str]) -> None:
         for lane in unjudged:
             self._trials_in.pop(block.trial_id(lane), None)
         self._estimate.retry(block, unjudged)
         self._live.retry(block, unjudged)
+        self._stale.update((block.cell.key, lane) for lane in self.plan.study.rivals)
 
     def _fail(self, text: str) -> None:
         self._failures.append(text)
@@ -293,6 +298,9 @@ class Tracker:
         study = self.plan.study
         if not study.design.paired:
             return
+        while self._stale:
+            key, lane = self._stale.pop()
+            self._standings[key, lane] = self._live.standing(key, lane)
         for name, workload in study.workloads.items():
             metric = METRICS[workload.primary]
             margin = study.design.margins.get(metric.name, metric.margin)

@@ -64,7 +64,7 @@ class Kubevirt(Platform):
     # --- before anything is created
 
     def problems(self) -> list[FairlaneError]:
-        if wrong := self.unfit() + self._described():
+        if wrong := self.unfit() + self.planned_only():
             return wrong
         from fairlane.platforms.kubevirt import preflight  # noqa: PLC0415
 
@@ -91,8 +91,7 @@ class Kubevirt(Platform):
                 problems.append(FairlaneError("fault-unsupported", text, where=f"workloads.{name}", hint=hint))
         return problems
 
-    def _described(self) -> list[FairlaneError]:
-        """Workloads that can be planned here but not run yet."""
+    def planned_only(self) -> list[FairlaneError]:
         cells = {cell.workload: cell for cell in self.study.cells()}
         reasons = {name: registry.load("workloads", cell.kind).unable(cell, "kubevirt") for name, cell in cells.items()}
         return [
@@ -104,7 +103,7 @@ class Kubevirt(Platform):
     async def examine(cls, study: "Study | None", *, context: str, namespace: str) -> Sequence[Line]:
         from fairlane.platforms.kubevirt import preflight  # noqa: PLC0415
 
-        unfit = cls.lines(cls(study).unfit() + cls(study)._described()) if study else []
+        unfit = cls.lines(cls(study).unfit() + cls(study).planned_only()) if study else []
         return [*unfit, *await preflight.look(study, context=context, namespace=namespace)]
 
     @classmethod
