@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from report_speed import made  # type: ignore[import-not-found] # beside it
@@ -62,11 +62,11 @@ def fetch(address: str) -> None:
         answer.read()
 
 
-def measured(sources: Iterable[Path], run: Path, rounds: int) -> dict[tuple[str, Path], list[float]]:
+def measured(sources: Sequence[Path], run: Path, rounds: int) -> dict[tuple[str, Path], list[float]]:
     times: dict[tuple[str, Path], list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for source in sources:  # an index of other code is not believed: each makes its own, and reads that
-            for _ in range(rounds):
+        for _ in range(rounds):
+            for source in sources:  # an index of other code is not believed: each makes its own, and reads that
                 (run / "figures.index").unlink(missing_ok=True)
                 times.setdefault(("index", source), []).append(timed(source, "verdicts", run, Path(folder)))
                 for name in COMMANDS:

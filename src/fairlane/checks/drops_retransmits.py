@@ -67,7 +67,7 @@ class Losses:
         """Largest share of the time that the losses may have cost."""
         return min(1.0, self.lost * _TIMER / self.seconds) if self.seconds else float(self.lost > 0)
 
-    def ahead(self, other: "Losses") -> float:
+    def apart(self, other: "Losses") -> float:
         """How far the two lanes' geometric means lie apart, on the log scale."""
         return abs(self.logs / self.of - other.logs / other.of)
 
@@ -126,7 +126,7 @@ class DropsRetransmits(Check):
 def _beyond(own: Losses, other: Losses, margin: float) -> bool:
     """Whether the two lanes differ by more than the margin, whatever the losses have cost."""
     excess = own.cost - other.cost
-    return excess < 1 and own.ahead(other) + math.log1p(-max(0.0, excess)) > math.log1p(margin)
+    return excess < 1 and own.apart(other) + math.log1p(-max(0.0, excess)) > math.log1p(margin)
 
 
 def _weigh(own: Losses, others: Sequence[Losses], metric: str, margin: float) -> tuple[Severity, str]:

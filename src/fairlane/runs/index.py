@@ -253,8 +253,8 @@ class Index:
         return last
 
     def raw(self, trial: str, again: Again) -> Mapping[str, Histogram]:
-        """All histograms of a trial, from its raw file. The last ones are kept: whoever adds a lane's slat goes on with
-        its clat."""
+        """All histograms of a trial, from its raw file. Keeps those of the last trials: an export merges the slat of a
+        lane's trials, and then their clat."""
         if trial not in self._read_again:
             if len(self._read_again) >= _NEAR:
                 self._read_again.clear()
@@ -326,11 +326,9 @@ class _Histograms(Apart):
 
     def __getitem__(self, name: str) -> Histogram:
         head = self._head
-        if name in head.others:
-            known: Any = head.others[name]
-            return Stored(functools.partial(self._in_raw, name), known) if known else Bins()
-        known = head.table[name][3:]
-        return Stored(functools.partial(self._arrays, name), known) if known else Bins()
+        rare = name in head.others
+        known: Any = head.others[name] if rare else head.table[name][3:]
+        return Stored(functools.partial(self._in_raw if rare else self._arrays, name), known) if known else Bins()
 
     def get(self, name: str, default: Any = None) -> Any:
         head = self._head  # without the exception that Mapping's own would raise for every trial without syncs

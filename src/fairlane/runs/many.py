@@ -34,9 +34,9 @@ def observations(
 ) -> dict[str, Observation]:
     """Trial id -> observation, of the trials of ``every``; those with damaged raw archives are left out.
 
-    ``bound``: what an index must be bound to (``index.binding``); empty: the run goes on, and none is kept. ``kept``:
-    an index that is open already. Raises FairlaneError for packed files as ``units.read`` does; the packs themselves
-    have been verified.
+    ``kept``: the run's index, if the caller has opened it. ``bound``: what an index must be bound to
+    (``index.binding``); empty: no index is looked for or written, because the run has not ended. Raises FairlaneError
+    for packed files as ``units.read`` does; the packs themselves have been verified.
     """
     packed = any(unit.files for unit in every)
     if kept is None and not packed and len(every) < ENOUGH:
