@@ -50,14 +50,20 @@ def test_nothing_moved_is_not_nothing_known() -> None:
 
 @pytest.mark.skipif(not Path("/proc/diskstats").exists(), reason="needs Linux")
 def test_the_shell_sees_a_flushed_write_on_this_machine(tmp_path: Path) -> None:
+    def uptime() -> str:
+        return Path("/proc/uptime").read_text().split()[0]
+
     def snapshot() -> str:
         return subprocess.run(["sh", "-euc", PLUGIN.capture], capture_output=True, text=True, check=True).stdout
 
     before = snapshot()
+    begun = uptime()
     with (tmp_path / "file").open("wb") as file:
         file.write(os.urandom(2**20))
         file.flush()
         os.fsync(file.fileno())
+    while uptime() == begun:  # its step of 10 ms is what `busy` is a share of
+        pass
     seen = disks(before, snapshot())
     assert isinstance(seen, dict)
     if not any(disk["write_bytes"] for disk in seen.values()):
