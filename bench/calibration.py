@@ -28,7 +28,7 @@ from fairlane.stats.anytime import half_width, mixture
 from fairlane.stats.contests import Stage
 from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.judge import judge
-from fairlane.stats.neighbours import widening
+from fairlane.stats.neighbours import alike
 from fairlane.stats.samples import Samples
 from fairlane.stats.stopping import open_cells
 from fairlane.stats.winners import winners
@@ -159,7 +159,8 @@ def covers(judged: Verdict, truth: float) -> bool:
 
 def rejected(logs: Floats) -> bool:
     """Whether any look of the plan excludes no difference, if no tie ends the study before."""
-    effects = (Effect(tuple(logs[:n].tolist()), factor=widening(tuple(logs[:n].tolist()))) for n in LOOKS)
+    memories = ((n, alike(logs[:n].tolist())) for n in LOOKS)
+    effects = (Effect(tuple(logs[:n].tolist()), factor=m.widening(n), share=m.share) for n, m in memories)
     return any(Stage(e, LOOKS, LOOKS[: k + 1]).rejects(ALPHA) for k, e in enumerate(effects))
 
 

@@ -113,14 +113,36 @@ def stalling(cells: int, share: float, speed: float, failing: float = 0.0) -> Dr
     return draw
 
 
-def slow_lane(rho: float) -> Draw:
-    """Log-ratios of one cell that follow a first-order autoregression, sd 3 %: one lane drifts."""
+def slow_lane(cells: int, rho: float, sd: float = 0.03) -> Draw:
+    """Log-ratios that follow a first-order autoregression, each cell its own: one lane drifts."""
 
     def draw(rng: np.random.Generator) -> Simulated:
-        d = rng.normal(0, 0.03, LOOKS[-1])
-        for i in range(1, len(d)):
-            d[i] = rho * d[i - 1] + math.sqrt(1 - rho**2) * d[i]
-        return Simulated(np.stack([np.zeros_like(d), d], axis=1)[None])
+        d = rng.normal(0, sd, (cells, LOOKS[-1]))
+        for i in range(1, LOOKS[-1]):
+            d[:, i] = rho * d[:, i - 1] + math.sqrt(1 - rho**2) * d[:, i]
+        return Simulated(np.stack([np.zeros_like(d), d], axis=2))
+
+    return draw
+
+
+def warming(cells: int, start: float, blocks: float, sd: float = 0.02) -> Draw:
+    """One lane begins ``start`` off, in all cells, and comes back with a time constant of so many blocks."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        logs = alike(cells, sd)(rng).logs
+        logs[:, :, 1] += start * np.exp(-np.arange(LOOKS[-1]) / blocks)
+        return Simulated(logs)
+
+    return draw
+
+
+def one_noisy(cells: int) -> Draw:
+    """One cell with an sd of 8 %, the others of 1 %."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        logs = alike(cells, 0.01)(rng).logs
+        logs[0] *= 8
+        return Simulated(logs)
 
     return draw
 
@@ -154,10 +176,11 @@ def two_states(cells: int) -> Draw:
 
 
 def placed(cells: int, each: int, effect: float = 0.0) -> Draw:
-    """Volumes that lie well or badly: 3 % a lane in each provisioning of so many blocks; trials have 1 %."""
+    """Volumes that lie well or badly: 3 % a lane, the same in all cells, in each provisioning of so many blocks; trials
+    have 1 %."""
 
     def draw(rng: np.random.Generator) -> Simulated:
-        lies = rng.normal(0, 0.03, (cells, math.ceil(LOOKS[-1] / each), 2)).repeat(each, axis=1)[:, : LOOKS[-1]]
+        lies = rng.normal(0, 0.03, (1, math.ceil(LOOKS[-1] / each), 2)).repeat(each, axis=1)[:, : LOOKS[-1]]
         logs = lies + rng.normal(0, 0.01, (cells, LOOKS[-1], 2))
         logs[:, :, 1] += effect
         return Simulated(logs)
@@ -241,12 +264,63 @@ def failures(rng: np.random.Generator, studies: int) -> Iterator[Row]:
     yield Row("... called slower", None, sum(v.verdict == "slower" for v in made) / studies, studies)
 
 
+def unsettled(name: str, asked: Study, draw: Draw, rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    """Studies without a difference, of one case: false headlines; what is withheld; the power that is left."""
+    cells = len(asked.cells())
+    some = max(40, studies // math.isqrt(cells))
+    made = list(verdicts(cells, draw, rng, some, asked))
+    false = sum(any(v.headline and different(v) for v in study_) for study_ in made) / some
+    yield Row(f"A/A, {name}, any of {cells}: a headline", 0.05, false, some)
+    held = sum(v.held in ("moving", "alike-blocks") for study_ in made for v in study_)
+    yield Row("... share of cells that are withheld", None, held / (cells * some), cells * some)
+    moved = [v for study_ in verdicts(cells, shifted(draw), rng, some, asked) for v in study_]
+    right = sum(v.headline and faster(v) for v in moved) / len(moved)
+    yield Row("... +10 % is faster, a headline", None, right, len(moved))
+
+
+def calm(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    """What the rules on blocks that are not independent cost where nothing is wrong."""
+    for cells in (1, 8):
+        for sd in (0.02, 0.05):
+            some = max(40, studies // math.isqrt(cells))
+            equal = [v for m in verdicts(cells, alike(cells, sd), rng, some) for v in m]
+            right = sum(v.headline and tied(v) for v in equal) / len(equal)
+            yield Row(f"equal lanes tie, a headline, {cells} cells, sd {sd:.0%}", None, right, len(equal))
+            false = sum(v.headline and different(v) for v in equal) / len(equal)
+            yield Row("... called different", 0.05, false, len(equal))
+            apart = [v for m in verdicts(cells, alike(cells, sd, math.log1p(0.1)), rng, some) for v in m]
+            found = sum(v.headline and faster(v) for v in apart) / len(apart)
+            yield Row("... +10 % is faster, a headline", None, found, len(apart))
+            yield Row(
+                "... and its blocks, in hundreds", None, sum(v.blocks for v in apart) / len(apart) / 100, len(apart)
+            )
+
+
+def moving(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    for cells in (1, 8):
+        for start, blocks in ((-0.06, 4), (-0.15, 4), (-0.06, 10)):
+            name = f"{start:.0%} gone in {blocks} blocks"
+            yield from unsettled(name, planned(cells), warming(cells, start, blocks), rng, studies)
+
+
+def remembering(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    for cells, rho in ((1, 0.6), (8, 0.6), (24, 0.6), (8, 0.3)):
+        yield from unsettled(f"AR {rho:g}", planned(cells), slow_lane(cells, rho), rng, studies)
+
+
+def few(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    """Cells that lend their spread after two or three blocks."""
+    for n in (2, 3):
+        asked: Study = study(2, 8, f"looks: [{n}]")
+        yield from unsettled(f"looks [{n}], one cell of sd 8 %", asked, one_noisy(8), rng, studies)
+
+
 def dependence(rng: np.random.Generator, studies: int) -> Iterator[Row]:
-    drifting = [v for made in verdicts(1, slow_lane(0.8), rng, studies) for v in made]
+    drifting = [v for made in verdicts(1, slow_lane(1, 0.8), rng, studies) for v in made]
     headlines = sum(v.headline and different(v) for v in drifting)
     yield Row("A/A, one lane drifts (AR 0.8): a headline", 0.10, headlines / studies, studies)
     yield Row("... called different", None, sum(map(different, drifting)) / studies, studies)
-    share = share_of(faster, 1, shifted(slow_lane(0.8)), rng, studies)
+    share = share_of(faster, 1, shifted(slow_lane(1, 0.8)), rng, studies)
     yield Row("+10 % is faster, one lane drifts", None, share, studies)
     for period in (3, 3.7, 4, 5):
         share = share_of(different, 1, periodic(period), rng, studies)
@@ -264,9 +338,13 @@ def dependence(rng: np.random.Generator, studies: int) -> Iterator[Row]:
 def provisionings(rng: np.random.Generator, studies: int) -> Iterator[Row]:
     once = [v for made in verdicts(1, placed(1, LOOKS[-1]), rng, studies) for v in made]
     yield Row("A/A, placement 3 %, made once", None, sum(map(different, once)) / studies, studies)
+    for times in (2, 3, 4, 5):
+        anew: Study = study(2, 8, f"provisionings: {times}")
+        each = anew.design.blocks_per_unit
+        yield from unsettled(f"placement 3 %, made {times} times", anew, placed(8, each), rng, studies)
     for cells in (1, 8):
         some = max(40, studies // cells)
-        anew: Study = study(2, cells, "provisionings: 6")
+        anew = study(2, cells, "provisionings: 6")
         made = list(verdicts(cells, placed(cells, 2), rng, some, anew))
         yield Row(f"A/A, any of {cells}, made 6 times", 0.05, sum(any(map(different, m)) for m in made) / some, some)
         for effect in (0.0, 0.10):
@@ -292,7 +370,9 @@ def gate(rng: np.random.Generator, studies: int) -> Iterator[Row]:
         yield Row(f"a cell at the limit passes, {rule}", 0.05, one, 24 * some)
 
 
-CASES = {case.__name__: case for case in (ties, failures, dependence, provisionings, gate)}
+CASES = {
+    case.__name__: case for case in (calm, ties, failures, moving, remembering, few, dependence, provisionings, gate)
+}
 
 
 def rows(case: str, studies: int, seed: int) -> list[Row]:

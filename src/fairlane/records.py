@@ -94,7 +94,7 @@ class Observation:
         return f"{self.cell}.b{self.block:03d}.{self.lane}"
 
 
-Held = Literal["", "finding", "few-blocks", "alike-blocks"]
+Held = Literal["", "finding", "few-blocks", "alike-blocks", "moving"]
 Severity = Literal["info", "warning", "critical"]
 
 
@@ -181,8 +181,8 @@ class Verdict:
     """Smallest relative difference (0.04: 4 % more) that as many blocks detect with 80 % power, at the observed spread
     and this interval's level; where there is an interval."""
     held: Held = ""
-    """Why a decided primary verdict is no headline: a critical finding, too few blocks, neighbouring blocks that are
-    alike; empty: it is one, or is not decided."""
+    """Why a decided primary verdict is no headline: a critical finding, too few blocks, blocks that remember the ones
+    before, a lane that still moves; empty: it is one, or is not decided."""
     held_because: str = ""
     """The same in words: ``4 blocks, 6 are needed``."""
     control: bool = False

@@ -256,7 +256,7 @@ def test_one_finding_for_all_cells_of_a_lane_that_names_the_worst(build, run_che
     assert [(f.cells, f.lanes) for f in both] == [((TWO,), ("base",)), ((ONE,), ("new",))]
 
 
-# --- carry_over, autocorrelation
+# --- carry_over, autocorrelation, moving_lane
 
 
 def test_carry_over_is_found(build, run_check):
@@ -272,25 +272,40 @@ def test_carry_over_is_found(build, run_check):
     )  # the one loses when it is second, then the other
 
 
-def test_autocorrelation_in_one_of_two_is_for_information(build, run_check):
-    slow = [1000 * math.exp(0.01 * x) for x in (-1.2, -1.9, -0.4, -2.6, -1.7, -3.3, -0.9, -0.3, 1.2, 0.2, 0.5, 0.0)]
+WAVE = [1000 * math.exp(0.01 * x) for x in (0.0, 0.8, 1.2, 0.7, -0.1, -0.9, -1.1, -0.6, 0.1, 0.9, 0.8, -0.2)]
+
+
+def test_blocks_that_remember_are_a_warning_for_all_cells_of_the_lanes(build, run_check):
     flat = [1000.0] * 12
-    (finding,) = run_check("autocorrelation", build(iops({(ONE, "new"): slow, (ONE, "base"): flat})))
-    assert (finding.severity, finding.cells) == ("info", (ONE,))
-    assert 0.01 < finding.evidence["chance"] <= 1 - 0.95**2
+    waves = {(cell, lane): WAVE if lane == "new" else flat for cell in (ONE, TWO) for lane in ("new", "base")}
+    (found,) = run_check("autocorrelation", build(iops(waves)))
+    assert (found.severity, found.kind, found.cells, found.lanes) == ("warning", "correlated", (ONE, TWO), ("new",))
+    assert found.evidence["blocks"] == 12
+    assert 2 < found.evidence["worth"] < 6
+    mixed = [WAVE[i] for i in (9, 5, 2, 7, 1, 6, 0, 10, 4, 3, 11, 8)]
+    assert run_check("autocorrelation", build(iops({key: mixed if key[1] == "new" else flat for key in waves}))) == []
+    assert run_check("autocorrelation", replace(build(iops(waves)), modelled=True)) == []
 
 
-def test_autocorrelation_of_one_comparison_that_is_too_rare_is_a_warning(build, run_check):
-    slow = [1000 * math.exp(0.01 * i) for i in range(12)]
-    (finding,) = run_check("autocorrelation", build(iops({(ONE, "new"): slow, (ONE, "base"): [1000.0] * 12})))
-    assert (finding.severity, finding.cells) == ("warning", (ONE,))
+def test_a_lane_that_moves_through_the_run_is_a_warning_and_named(build, run_check):
+    ramp = [1000 * math.exp(0.01 * i + 0.001 * (-1) ** (i // 2)) for i in range(12)]
+    flat = [1000 * math.exp(0.001 * (-1) ** i) for i in range(12)]
+    both = {(ONE, "new"): flat, (TWO, "new"): flat, (ONE, "base"): ramp, (TWO, "base"): ramp}
+    (found,) = run_check("moving_lane", build(iops(both)))
+    assert (found.severity, found.kind, found.cells, found.lanes) == ("warning", "moving", (ONE, TWO), ("new",))
+    assert found.message.startswith("base moves against new")
+    assert found.evidence["slope"] == pytest.approx(-0.01, rel=0.2)
 
 
-def test_autocorrelation_everywhere_is_a_warning(build, run_check):
-    slow = [1000 * math.exp(0.02 * i) for i in range(12)]
-    (found,) = run_check("autocorrelation", build(iops({(ONE, "new"): slow, (TWO, "new"): slow})))
-    assert (found.severity, found.cells, found.lanes) == ("warning", (ONE, TWO), ("new",))
-    assert (found.kind, found.evidence["compared"], len(found.evidence["lag1"])) == ("correlated", 2, 2)
+def test_first_blocks_that_are_left_out_are_for_information(build, run_check):
+    warm = [
+        1000 * math.exp(-0.8 * (i == 0) - 0.6 * (i == 1) - 0.3 * (i == 2) + 0.01 * (-1) ** (i // 2)) for i in range(12)
+    ]
+    cells = {(cell, lane): warm if lane == "new" else [1000.0] * 12 for cell in (ONE, TWO) for lane in ("new", "base")}
+    (found,) = run_check("moving_lane", build(iops(cells)))
+    assert (found.severity, found.kind, found.evidence["left_out"]) == ("info", "left-out", 2)
+    assert " 2 of 12 blocks" in found.message
+    assert run_check("moving_lane", build()) == []
 
 
 # --- unfinished_run, mixed_versions, not_reproducible

@@ -126,9 +126,10 @@ def test_what_holm_keeps_is_told_and_no_more(case, make_case):
 def test_few_blocks_under_the_virtual_clock_are_told_for_what_they_are(make_case, blocks, few):
     told = said(make_case(blocks=blocks, findings=()), "log-ratios")
     assert [figures(line) for line in told] == [[str(blocks)]] * few
-    real = said(make_case(blocks=blocks, findings=(), modelled=False), "log-ratios")
-    assert [figures(line) for line in real] == [[str(blocks)]] * few
-    assert not few or real != told  # of real machines more than addresses and order is in the spread
+    if few:
+        real = said(make_case(blocks=blocks, findings=(), modelled=False), "log-ratios")
+        assert [figures(line) for line in real] == [[str(blocks)]]
+        assert real != told  # of real machines more than addresses and order is in the spread
 
 
 def test_a_run_that_is_not_complete_says_how_far_it_is(case):

@@ -24,7 +24,7 @@ lanes:
 baseline: slow
 workloads:
   main: {kind: fio, rw: [randread, randwrite], bs: [4k, 64k], iodepth: [1, 4, 16], runtime: 1s, slo: {lat_p99: 900us}}
-design: {seed: 3, looks: [3]}
+design: {seed: 3, looks: [4]}
 """
 
 

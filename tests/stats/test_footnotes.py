@@ -2,11 +2,12 @@ import math
 import re
 
 import numpy as np
-import pytest
 
+from fairlane.stats.contests import Past, Stage
 from fairlane.stats.effects import Effect, position_effect
-from fairlane.stats.footnotes import alike, carried_over, order, robustness
-from fairlane.stats.neighbours import likeness, widening
+from fairlane.stats.footnotes import carried_over, order, past, robustness
+from fairlane.stats.moving import Move
+from fairlane.stats.neighbours import alike
 from tests.words import note, noted
 
 
@@ -16,7 +17,9 @@ def notes(d, level=0.05, resolution=0.0):
 
 
 def dependence(effect, lane, baseline, lane_first, among):
-    return [*alike(effect), *order(effect.logs, lane_first, (lane, baseline), among)]
+    """As of a pair of lanes with a single cell."""
+    stage = Stage(effect, (20,), (20,), past=Past(memory=alike(effect.logs)))
+    return [*past(stage), *order(effect.logs, lane_first, (lane, baseline), among)]
 
 
 def test_well_behaved_blocks_need_no_footnote():
@@ -62,12 +65,13 @@ def test_dependence_is_told_with_its_size():
     carry = note(told, "carried-over")
     assert "+3.1%" in carry
     assert carry.index("new") < carry.index("base"), "new ran after base"
-    drift = tuple(0.01 * i for i in range(12))
-    widened = Effect(drift, factor=widening(drift))
-    alike_ = note(list(dependence(widened, "new", "base", first[:12], 8)), "correlated")
-    assert re.findall(r"[+]?\d\.\d+", alike_) == ["+0.75", f"{likeness(drift):.2g}", f"{widened.factor:.1f}"]
-    assert widened.half_width(0.05) == pytest.approx(widened.factor * Effect(drift).half_width(0.05))
-    assert noted(list(dependence(Effect(drift), "new", "base", first[:12], 8))) == [], "as wide as if independent"
+    wave = tuple(0.05 * math.sin(i / 3) for i in range(20))
+    memory = alike(wave)
+    said = note(list(dependence(Effect(wave), "new", "base", first, 8)), "correlated")
+    numbers = [f"{memory.rho:.2f}", f"{memory.chance:.2g}", f"{memory.widening(20):.1f}"]
+    assert [n for n in numbers if n not in said] == []
+    moved = Stage(Effect(wave), (20,), (20,), past=Past(move=Move(20, first=6)))
+    assert " 6 blocks" in note(list(past(moved)), "left-out")
 
 
 def test_a_tiny_order_effect_is_not_worth_a_word():

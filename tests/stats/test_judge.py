@@ -41,11 +41,11 @@ def primaries(evidence):
     return [v for v in judge(evidence, ()) if v.primary]
 
 
-def drawn_at(low, high, logs, factor=1.0):
-    """Nominal two-sided level of a t interval of ``logs``, ``factor`` times as wide, with these ends as ratios."""
+def drawn_at(low, high, logs):
+    """Nominal two-sided level of a t interval of ``logs`` with these ends as ratios."""
     assert math.log(low * high) / 2 == pytest.approx(np.mean(logs), abs=1e-12)
     error = np.std(logs, ddof=1) / math.sqrt(len(logs))
-    return 2 * stats.t.sf(math.log(high / low) / 2 / error / factor, len(logs) - 1)
+    return 2 * stats.t.sf(math.log(high / low) / 2 / error, len(logs) - 1)
 
 
 def logs_of(cell, lane="new", baseline="base"):

@@ -12,7 +12,6 @@ from fairlane.stats.capacity import Objective, capacities
 from fairlane.stats.effects import Effect
 from fairlane.stats.footnotes import robustness
 from fairlane.stats.judge import judge
-from fairlane.stats.neighbours import widening
 from tests.stats.test_curves import observed
 from tests.stats.test_curves import study as ladder_of
 from tests.stats.test_footnotes import dependence
@@ -38,13 +37,13 @@ def listed(name: str, notes: Iterable[str]) -> str:
 def test_of_single_effects(snapshot: "SnapshotAssertion") -> None:
     first = [i % 2 == 0 for i in range(20)]
     carried = tuple(0.05 + 0.001 * math.sin(i * 7) - (0.0305 if f else 0) for i, f in enumerate(first))
-    drift = tuple(0.01 * i for i in range(12))
+    wave = tuple(0.05 * math.sin(i / 3) for i in range(20))
     words = [
         listed("a stall", robustness(Effect((0.10, 0.11, 0.09, 0.10, 0.12, 0.11, 0.10, 0.09, 0.10, -0.60), 0.0), 0.05)),
         listed("skewed", robustness(Effect((0.02, 0.03, 0.02, 0.04, 0.03, 0.02, 0.9), 0.0), 0.05)),
         listed("coarse", robustness(Effect((0.0100, 0.0101, 0.0099, 0.0100), 0.0156), 0.05)),
         listed("order", dependence(Effect(carried), "new", "base", first, 8)),
-        listed("drift", dependence(Effect(drift, factor=widening(drift)), "new", "base", first[:12], 8)),
+        listed("a slow wave", dependence(Effect(wave), "new", "base", first, 8)),
     ]
     assert "\n".join(words) == snapshot
 

@@ -5,29 +5,30 @@ from collections.abc import Iterable
 
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
+from fairlane.study.base import PROVISIONINGS_FOR_OTHERS
 
 
 class Provisionings(Check):
     """Placement of volumes and machines affects figures, and more blocks on the same ones do not average that out:
-    with one provisioning the verdicts hold for these volumes only, for information. A warning for a provisioning whose
-    volumes were made more than once, because the run was interrupted within it or a machine was lost: its blocks are
-    of two placements, and count as of one.
+    with fewer than five provisionings the verdicts hold for these volumes only, for information. A warning for a
+    provisioning whose volumes were made more than once, because the run was interrupted within it or a machine was
+    lost: its blocks are of two placements, and count as of one.
     """
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         study = evidence.study
         if not study.platform.placed or not evidence.observations:
             return
-        if study.design.provisionings == 1:
+        if study.design.provisionings < PROVISIONINGS_FOR_OTHERS:
             kept = {name: lane.existing for name, lane in study.lanes.items() if lane.existing}
             why = "; ".join(f"{name} is {what}, which cannot be provisioned again" for name, what in kept.items())
             yield self.finding(
                 "once",
                 "info",
-                "volumes and machines were provisioned once: the verdicts hold for these volumes. Others of the same "
-                f"kind may be faster or slower{f' ({why})' if why else ''}",
+                f"volumes and machines were provisioned {times(study.design.provisionings)}: the verdicts hold for "
+                f"these volumes. Others of the same kind may be faster or slower{f' ({why})' if why else ''}",
                 lanes=sorted(kept),
-                evidence={"provisionings": 1, "existing": kept},
+                evidence={"provisionings": study.design.provisionings, "existing": kept},
             )
         again: Counter[int] = Counter()
         for event in evidence.events:
@@ -46,6 +47,10 @@ class Provisionings(Check):
                 "provisioning",
                 evidence={"again": {str(number): times for number, times in sorted(again.items())}},
             )
+
+
+def times(provisionings: int) -> str:
+    return "once" if provisionings == 1 else f"only {provisionings} times"
 
 
 PLUGIN = Provisionings()

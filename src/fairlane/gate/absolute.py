@@ -8,7 +8,7 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence
 from fairlane.stats.effects import Effect
 from fairlane.stats.looks import nominal
-from fairlane.stats.neighbours import widening
+from fairlane.stats.neighbours import alike
 from fairlane.stats.pairs import Reading, Shelf, by_unit, too_few_beyond, upto
 
 
@@ -48,7 +48,7 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
         return f"fewer than 10 I/Os lie beyond {METRICS[metric].title} in block {short}"
     each = design.blocks_per_unit
     logs = by_unit({block: math.log(figure.value) for block, figure in blocks.items()}, each)
-    factor = 1.0 if evidence.modelled else widening(logs)
+    factor = 1.0 if evidence.modelled else alike(logs).widening(len(logs))
     effect = Effect(logs, math.fsum(figure.step for figure in blocks.values()) / len(blocks), factor)
     failed = len(counted[lane]) - len(blocks)
     values = {b: figure.value for b, figure in blocks.items()}

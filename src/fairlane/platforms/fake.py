@@ -196,11 +196,11 @@ class Fake(Platform):
         return noise.sd * z + self._placement(block, lane)
 
     def _placement(self, block: Block, lane: str) -> float:
-        """Of the lane's place in the provisioning. A provisioning that is opened again has the same one, so that a
-        resumed run repeats exactly."""
+        """Of the lane's place in the provisioning, which all cells share, as they share the volume. A provisioning that
+        is opened again has the same one, so that a resumed run repeats exactly."""
         sd = self.spec.noise.placement
         place = self.study.design.provisioning_of(block)
-        return sd * self._normal("placement", block.cell.key, lane, place) if sd else 0.0
+        return sd * self._normal("placement", lane, place) if sd else 0.0
 
     def _uniform(self, *purpose: int | str) -> float:
         return (Stream("fake", self.study.design.seed, *purpose).below(2**53) + 0.5) / 2**53

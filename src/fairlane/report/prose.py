@@ -13,7 +13,7 @@ from fairlane.report.phrases import count, share
 from fairlane.report.text import MINUS
 from fairlane.stats.looks import CALM
 from fairlane.stats.variance import splits
-from fairlane.study.base import Design
+from fairlane.study.base import PROVISIONINGS_FOR_OTHERS, Design
 from fairlane.study.load import parse_study
 from fairlane.verdicts.scorecard import by_reason
 
@@ -207,7 +207,8 @@ def _provisionings(evidence: Evidence) -> Iterator[str]:
         made = len({design.provisioning_of(o.block) for o in evidence.observations})
         yield (
             f"Volumes and machines were provisioned anew {count(made, 'time')}, for "
-            f"{count(design.blocks_per_provisioning, 'block')} of each cell."
+            f"{count(design.blocks_per_provisioning, 'block')} of each cell"
+            + (": the verdicts hold for these volumes." if made < PROVISIONINGS_FOR_OTHERS else ".")
         )
     elif platform.placed:
         yield "Volumes and machines were provisioned once: the verdicts hold for these volumes."

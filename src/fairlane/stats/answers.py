@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
 from fairlane.records import Note, Word
-from fairlane.stats.contests import Claims, Contest
+from fairlane.stats.contests import Claims, Contest, Stage
 from fairlane.stats.lopsided import withheld
 
 if TYPE_CHECKING:
@@ -50,10 +50,21 @@ class Answer:
     """Why failures or stalls of one lane took the word away."""
 
 
-def answer(claims: Claims, contest: Contest) -> Answer:
+def undone(made: Answer, margin: float, shift: float) -> bool:
+    """Whether a word would not stand if the lanes' log-ratio moved on by ``shift``. ValueError: no interval."""
+    if not made.joint or not made.tie:
+        raise ValueError("no interval")
+    if made.word == "tie":
+        return not within((made.tie[0] + shift, made.tie[1] + shift), margin)
+    end = min(made.joint, key=abs)
+    return end * (end + shift) < 0
+
+
+def answer(claims: Claims, contest: Contest, stage: Stage | None = None) -> Answer:
+    """``stage``: in place of the one at which the contest stands."""
     if contest.refused:
         return Answer("refused")
-    stage = claims.stage(contest)
+    stage = stage or claims.stage(contest)
     if not stage:
         return Answer("no-spread" if claims.complete else "inconclusive")
     joint, tie = stage.interval(claims.rate(contest)), stage.interval(2 * claims.alpha)

@@ -14,10 +14,15 @@ At which look a cell is judged:
 * Lanes that ran at different times have one look, when all their trials are there.
 """
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import fmean
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fairlane.metrics import METRICS
 from fairlane.records import Cell, Finding, Note, Observation
@@ -25,18 +30,43 @@ from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.holm import benjamini_hochberg, holm
 from fairlane.stats.looks import CALM, level
 from fairlane.stats.moderated import Common, Moderated, common
-from fairlane.stats.neighbours import widening
-from fairlane.stats.pairs import LaneData, Pair, Reading, Shelf, apart, pair, shelve, too_few_beyond, upto
-from fairlane.study.base import FEW_BLOCKS, MANY_CELLS
+from fairlane.stats.moving import PROVEN, Move, move, trend
+from fairlane.stats.neighbours import Memory, Rows, memory
+from fairlane.stats.pairs import LaneData, Pair, Reading, Row, Shelf, apart, pair, shelve, too_few_beyond, upto
+from fairlane.study.base import FEW_BLOCKS, MANY_CELLS, OWN_BLOCKS
 
 if TYPE_CHECKING:
     from fairlane.study.base import Design
     from fairlane.study.spec import Study
 
 
+ALIKE = 0.05
+"""Chance, of one pair of lanes, below which its blocks are not taken as independent."""
 LENT, OWN = 0.4, 0.3
 """Nominal level of a printed interval as a share of alpha, after one of several looks: with a spread that other cells
 lend, and with its own. Simulated: bench/calibration.py, rows of coverage."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """What all cells of two lanes show together in their blocks up to a look."""
+
+    units: tuple[int, ...] = ()
+    """Numbers of the units in which a cell has a figure."""
+    first: int = 0
+    """The first block that counts: in those before it a lane was still moving."""
+    move: Move = field(default_factory=Move)
+    mover: int = 0
+    """Which lane moves more: 0, or 1 for the other; where it is certain that they do."""
+    memory: Memory = field(default_factory=Memory)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a word would be too early: a lane still moves, or its blocks remember the ones before."""
+        return self.move.unsettled or self.memory.chance <= ALIKE
+
+
+NOTHING = Past()
 
 
 @dataclass(frozen=True)
@@ -52,6 +82,8 @@ class Stage:
     """Share of the error rate that is spent."""
     blocks: int = 0
     """Blocks that count; of lanes apart: trials."""
+    past: Past = field(default_factory=Past)
+    """What all cells of the two lanes showed together up to this look."""
 
     def level(self, alpha: float) -> float:
         """Nominal level at this look for the overall error rate ``alpha``."""
@@ -128,19 +160,22 @@ class Contest:
                 here -= 1
         return here
 
-    def stage(self, look: int) -> Stage | None:
+    def stage(self, look: int, past: Past = NOTHING) -> Stage | None:
         """The stage at look number ``look`` with its own spread; None: nothing to test."""
         if self.refused or not self.reached:
             return None
         if not isinstance(self.data, Pair):
             return _once(self.data)
         here = self.at(look)
+        data = self.data.between(past.first, self.plan[here])
         if not self.spends:
-            return _once(self.data.below(self.plan[here]), CALM)
-        if self._usable[here] < 2:
+            once = _once(data, CALM)
+            return once and replace(once, past=past)
+        usable = tuple(data.units(n, past.first) for n in self.plan[: here + 1]) if past.first else self._usable
+        if usable[here] < 2:
             return None
-        data = self.data.below(self.plan[here])
-        return Stage(data.effect, tuple(n // data.each for n in self.plan), self._usable[: here + 1], blocks=data.n)
+        plan = tuple(n // data.each for n in self.plan)
+        return Stage(data.effect, plan, usable[: here + 1], blocks=data.n, past=past)
 
     @property
     def last(self) -> int:
@@ -156,6 +191,40 @@ class Contest:
 def _once(data: LaneData, share: float = 1.0) -> Stage | None:
     """The stage with a single look, after a fixed number of blocks."""
     return Stage(data.effect, (data.n,), (data.n,), share, data.n) if data.n >= 2 else None
+
+
+def past(pairs: Sequence[Pair], *, final: bool = True) -> Past:
+    """What the cells of two lanes show together; ``pairs``: one per cell. ``final``: no more blocks will come, so that
+    blocks that were left out by mistake cannot be made up for.
+
+    Provisionings are few for the same reason, and what is made anew remembers nothing.
+    """
+    anew = any(own.each > 1 for own in pairs)
+    units = sorted({row.block // own.each for own in pairs for row in own.rows})
+    rows = _by_unit(pairs, units, lambda row: row.log_ratio)
+    moved = move(rows, certain=final or anew)
+    mover = 0
+    if moved.chance <= PROVEN:
+        sides: tuple[Value, Value] = (lambda row: math.log(row.lane.value)), (lambda row: math.log(row.baseline.value))
+        ours, theirs = (trend(np.array(_by_unit(pairs, units, side)))[2] for side in sides)
+        mover = int(theirs < ours)
+    first = units[moved.first] * pairs[0].each if moved.first else 0
+    remembered = Memory() if anew else memory(tuple(row[moved.first :] for row in rows))
+    return Past(tuple(units), first, moved, mover, remembered)
+
+
+Value = Callable[[Row], float]
+
+
+def _by_unit(pairs: Sequence[Pair], units: Sequence[int], value: Value) -> Rows:
+    """Cells x ``units``: the mean of a unit's blocks that count; nan: it has none."""
+    rows = []
+    for own in pairs:
+        logs: dict[int, list[float]] = {}
+        for row in own.rows:
+            logs.setdefault(row.block // own.each, []).append(value(row))
+        rows.append(tuple(fmean(logs[unit]) if unit in logs else math.nan for unit in units))
+    return tuple(rows)
 
 
 def contest(
@@ -270,6 +339,11 @@ class Claims:
         alpha, looks = self.alpha, range(len(self.study.design.looks))
         controls = [c for c in self.contests if c.control]
         self._common: dict[tuple[str, int], Common | None] = {}
+        self._pasts: dict[tuple[str, str, str, int], Past] = {}
+        self._together: dict[tuple[str, str, str], list[Contest]] = {}
+        for c in self.contests:
+            if c.metric == self.study.workloads[c.cell.workload].primary:
+                self._together.setdefault((c.lane, c.baseline, c.metric), []).append(c)
         # where looks cost nothing there is only the last: Holm at every one of them would spend alpha each time
         spends = all(c.spends for c in self.primaries)
         stages = [[self._stage(c, k) for c in self.primaries] for k in looks] if spends else []
@@ -293,27 +367,66 @@ class Claims:
         return self._stages[id(contest)]
 
     def _stage(self, contest: Contest, look: int) -> Stage | None:
-        stage = contest.stage(look)
+        past = self._past(contest, look)
+        stage = contest.stage(look, past)
         if stage is None or not isinstance(stage.effect, Effect):
             return stage
         effect = stage.effect
-        if not self.modelled and (contest.primary or contest.control):  # the rest would repeat it twenty times
-            effect = replace(effect, factor=widening(effect.logs))
+        effect = replace(effect, factor=past.memory.widening(effect.n), share=past.memory.share)
         lent = self._lent(contest.metric, contest.at(look)) if contest.spends else None
         few = effect.n < FEW_BLOCKS <= stage.plan[-1] and not self.modelled
         settled = self.ended and contest.at(look) == contest.at(contest.last)
         if few and not settled and (not lent or lent.cells < MANY_CELLS):
             return None
-        return replace(stage, effect=Moderated.of(effect, lent) if lent else effect)
+        lowers = self.modelled or effect.n >= OWN_BLOCKS
+        return replace(stage, effect=Moderated.of(effect, lent, lowers=lowers) if lent else effect)
 
     def _lent(self, metric: str, look: int) -> Common | None:
         """What the spreads of this metric have in common at a look; cells that stopped earlier lend what they had."""
         key = metric, look
         if key not in self._common:
             others = (c for c in self.contests if c.metric == metric and not c.control)
-            stages = [(c.cell.key, c.stage(look)) for c in others if c.lane not in self.study.references]
+            stages = [
+                (c.cell.key, c.stage(look, self._past(c, look))) for c in others if c.lane not in self.study.references
+            ]
             self._common[key] = common([(cell, s.effect.sd, s.effect.df) for cell, s in stages if s])
         return self._common[key]
+
+    def _past(self, contest: Contest, look: int) -> Past:
+        """What all cells of the two lanes with the same primary metric show up to the look at which the contest stands:
+        of those that reached it. The other metrics of a trial share its blocks."""
+        if self.modelled or not contest.plan or not contest.reached:
+            return Past()
+        pair_, here = self._pair(contest), contest.at(look)
+        if (key := (*pair_, here)) not in self._pasts:
+            some = [c for c in self._together.get(pair_, ()) if c.reached and c.at(look) == here and not c.refused]
+            pairs = [c.data.between(0, c.plan[here]) for c in some if isinstance(c.data, Pair)]
+            self._pasts[key] = past(pairs, final=here + 1 == len(contest.plan))
+        return self._pasts[key]
+
+    def _pair(self, contest: Contest) -> tuple[str, str, str]:
+        """The two lanes, and the primary metric in which their cells are looked at together."""
+        return contest.lane, contest.baseline, self.study.workloads[contest.cell.workload].primary
+
+    def later(self, contest: Contest) -> tuple[Past, float]:
+        """What the two lanes showed up to their last look, and by how much their log-ratio moved on from where it was
+        while this cell was judged; 0 where that is not certain."""
+        stage = self.stage(contest)
+        reached = [c for c in self._together.get(self._pair(contest), ()) if c.reached]
+        last = max(reached, key=lambda c: c.at(c.last), default=contest)
+        later = self._past(last, last.last)
+        if not stage or not isinstance(contest.data, Pair) or later.move.chance > PROVEN:
+            return later, 0.0
+        each = contest.data.each
+        first, end = (bisect_left(later.units, b // each) for b in (stage.past.first, contest.plan[contest.last]))
+        return later, later.move.since(first, end) if end < len(later.units) else 0.0
+
+    def counted(self, contest: Contest) -> LaneData:
+        """The blocks that the verdict rests on, as far as any are judged."""
+        stage = self.stage(contest)
+        if stage is None or not isinstance(contest.data, Pair):
+            return contest.data
+        return contest.data.between(stage.past.first, contest.plan[contest.last])
 
     def rate(self, contest: Contest) -> float:
         """Error rate over all looks of this contest's interval."""

@@ -122,6 +122,8 @@ class Effect(Estimate):
     resolution: float = 0.0
     factor: float = 1.0
     """Of the spread, because neighbouring blocks are alike: see ``stats.neighbours``."""
+    share: float = 1.0
+    """Share of the degrees of freedom that is left, for the same reason."""
 
     @property
     def n(self) -> int:
@@ -139,7 +141,7 @@ class Effect(Estimate):
 
     @property
     def df(self) -> float:
-        return self.n - 1
+        return max(1.0, self.share * (self.n - 1))
 
     @property
     def centre(self) -> float:

@@ -2,16 +2,18 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from fairlane.records import Note
 from fairlane.stats.effects import (
     Effect,
     Estimate,
     PositionEffect,
-    autocorrelation,
     position_effect,
 )
-from fairlane.stats.neighbours import likeness
+
+if TYPE_CHECKING:
+    from fairlane.stats.contests import Stage
 
 CARRY_OVER_P = 0.05
 """Chance of reporting an order effect in a study without one; shared among its primaries (Bonferroni)."""
@@ -55,14 +57,17 @@ def robustness(effect: Estimate, level: float) -> Iterator[Note]:
         )
 
 
-def alike(effect: Effect) -> Iterator[Note]:
-    """The note on neighbouring blocks that are alike."""
-    if effect.factor > 1:
+def past(stage: "Stage") -> Iterator[Note]:
+    """The notes on blocks that are left out, and on those that remember the ones before."""
+    move, memory = stage.past.move, stage.past.memory
+    if move.first:
+        yield Note("left-out", f"the first {move.first} blocks are left out: a lane was still moving in them")
+    if memory.rho:
         yield Note(
             "correlated",
-            f"neighbouring blocks are correlated (lag-1 autocorrelation {autocorrelation(effect.logs):+.2f}; "
-            f"p = {likeness(effect.logs):.2g} by permutation): the interval is widened by a factor of "
-            f"{effect.factor:.1f}",
+            f"blocks resemble the ones before (lag-1 correlation {memory.rho:.2f} at least, p = {memory.chance:.2g} by "
+            f"permutation, over all cells of the two lanes): the interval is widened by a factor of "
+            f"{memory.widening(stage.effect.n):.1f}",
         )
 
 

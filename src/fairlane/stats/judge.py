@@ -5,21 +5,21 @@ Which blocks count, and at which error rate, is decided in ``contests``.
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Held, Note, Verdict
 from fairlane.stats import anytime, footnotes
-from fairlane.stats.answers import DECIDED, Answer, answer, margin_of
-from fairlane.stats.contests import Claims, Contest, Stage, lent, stains
-from fairlane.stats.effects import Effect, autocorrelation
+from fairlane.stats.answers import DECIDED, Answer, answer, margin_of, undone
+from fairlane.stats.contests import ALIKE, Claims, Contest, Stage, lent, stains
+from fairlane.stats.effects import Effect
 from fairlane.stats.looks import level
-from fairlane.stats.neighbours import likeness
+from fairlane.stats.moving import PROVEN
+from fairlane.stats.neighbours import Memory
 from fairlane.stats.pairs import Pair, Together, pair, typical
 from fairlane.stats.stopping import too_wide
-from fairlane.study.base import FEW_BLOCKS
+from fairlane.study.base import FEW_BLOCKS, OWN_BLOCKS
 
-_ALIKE = 0.05
-"""Chance, shared among a study's primaries, below which blocks that are alike bear no headline."""
 _WIDEST = math.log(1e12)
 _NOTHING = 9.0
 """Relative difference from which on the note gives no number."""
@@ -55,12 +55,35 @@ def _held(claims: Claims, contest: Contest, stage: Stage | None, findings: Seque
     effect = stage.effect if stage else None
     if claims.modelled or not stage or not isinstance(effect, Effect):
         return "", ""
-    if effect.n < FEW_BLOCKS and not lent(stage):
-        units = "blocks" if claims.study.design.blocks_per_unit == 1 else "provisionings"
-        return "few-blocks", f"{effect.n} {units}, {FEW_BLOCKS} are needed"
-    if likeness(effect.logs) <= _ALIKE / max(1, len(claims.primaries)):
-        return "alike-blocks", f"neighbouring blocks are correlated, {autocorrelation(effect.logs):+.2f}"
+    unit = "block" if claims.study.design.blocks_per_unit == 1 else "provisioning"
+    if effect.n < (least := OWN_BLOCKS if lent(stage) else FEW_BLOCKS):
+        return "few-blocks", f"{effect.n} {unit}s, {least} are needed"
+    return _unsettled(claims, contest, stage, effect.n)
+
+
+def _unsettled(claims: Claims, contest: Contest, stage: Stage, n: int) -> tuple[Held, str]:
+    """Whether a lane that moves, or blocks that remember, may have made the word of ``n`` units."""
+    made, margin, past = answer(claims, contest), margin_of(claims.study, contest.metric), stage.past
+    unit = "block" if claims.study.design.blocks_per_unit == 1 else "provisioning"
+    if past.move.chance <= PROVEN and undone(made, margin, past.move.ahead):
+        mover = (contest.lane, contest.baseline)[past.mover]
+        return "moving", f"{mover} is still moving, {past.move.slope:+.2%} a {unit}"
+    later, gone = claims.later(contest)
+    if gone and undone(made, margin, gone):
+        mover = (contest.lane, contest.baseline)[later.mover]
+        return "moving", f"{mover} moved on by {gone:+.1%} after the {past.move.units} {unit}s of this cell"
+    for memory in (past.memory, later.memory):
+        if memory.chance <= ALIKE and not _stays(claims, contest, stage, whole := Memory(rho=memory.seen)):
+            return "alike-blocks", f"blocks remember: {n} {unit}s are worth {whole.worth(n):.0f}"
     return "", ""
+
+
+def _stays(claims: Claims, contest: Contest, stage: Stage, memory: Memory) -> bool:
+    """Whether the word would be the same with this memory of the lanes."""
+    assert isinstance(stage.effect, Effect)  # noqa: S101 - of a pair
+    widened = replace(stage.effect, factor=memory.widening(stage.effect.n), share=memory.share)
+    anew = answer(claims, contest, replace(stage, effect=widened))
+    return anew.word == answer(claims, contest).word
 
 
 def _first_clause(message: str) -> str:
@@ -81,7 +104,8 @@ def _verdict(
         word = "inconclusive"
     decided = contest.primary and word in DECIDED
     held, because = _held(claims, contest, stage, findings) if decided else ("", "")
-    lane_blocks, baseline_blocks = ((), ()) if contest.refusal else contest.data.blocks
+    data = claims.counted(contest)
+    lane_blocks, baseline_blocks = ((), ()) if contest.refusal else data.blocks
     shown = bool(lane_blocks and baseline_blocks)
     shelf = claims.shelf(contest)
     printed = stage.printed(claims.alpha, rate) if outer and stage and contest.primary else outer
@@ -94,7 +118,7 @@ def _verdict(
         metric=contest.metric,
         primary=contest.primary,
         verdict=word,
-        ratio=_factor(contest.data.effect.mean) if shown and not contest.barred else None,
+        ratio=_factor(data.effect.mean) if shown and not contest.barred else None,
         low=_factor(printed[0]) if printed else None,
         high=_factor(printed[1]) if printed else None,
         joint_low=_factor(outer[0]) if outer else None,
@@ -103,7 +127,7 @@ def _verdict(
         tie_high=_factor(inner[1]) if inner else None,
         margin=margin,
         level=_level(claims, contest, stage),
-        blocks=contest.data.n if shown else 0,
+        blocks=data.n if shown else 0,
         voided=contest.data.voided,
         lane_value=typical(shelf, contest.lane, contest.metric, lane_blocks, together) if shown else None,
         baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks, together) if shown else None,
@@ -115,7 +139,7 @@ def _verdict(
         notes=tuple(_notes(claims, contest, made, goes_on=goes_on)),
         detectable=_detectable(stage, rate) if stage else None,
         control=contest.control,
-        unseen=None if claims.modelled or word not in DECIDED else _unseen(contest.data.n),
+        unseen=None if claims.modelled or word not in DECIDED else _unseen(data.n),
     )
 
 
@@ -241,19 +265,26 @@ def _doubts(claims: Claims, contest: Contest, made: Answer, stage: Stage) -> Ite
     if contest.primary and made.word in ("tie", "inconclusive") and not made.withheld and not low <= 0 <= high:
         yield Note(
             "alone",
-            f"on its own this would be a difference; corrected for {len(stage.plan)} interim analyses"
-            + (f" and {len(claims.primaries)} comparisons" if len(claims.primaries) > 1 else "")
-            + " it is not one yet",
+            f"on its own this would be a difference; corrected for {' and '.join(_shared(claims, stage))} it is not "
+            "one yet",
         )
     yield from footnotes.robustness(stage.effect, stage.printed_level(claims.alpha))
     if contest.primary and isinstance(contest.data, Pair):
         # the other metrics of a trial share its blocks, and would repeat this five times
         assert isinstance(stage.effect, Effect)  # noqa: S101 - of a pair
-        yield from footnotes.alike(stage.effect)
-        judged = contest.data.below(contest.plan[contest.last])
+        yield from footnotes.past(stage)
+        judged = contest.data.between(stage.past.first, contest.plan[contest.last])
         logs = [row.log_ratio for row in judged.rows]
         names = (contest.lane, contest.baseline)
         yield from footnotes.order(logs, judged.lane_first, names, len(claims.primaries))
+
+
+def _shared(claims: Claims, stage: Stage) -> Iterator[str]:
+    """What the error rate is shared among."""
+    if len(stage.plan) > 1:
+        yield f"{len(stage.plan)} interim analyses"
+    if len(claims.primaries) > 1:
+        yield f"{len(claims.primaries)} comparisons"
 
 
 def _no_interval(claims: Claims, contest: Contest) -> Note:

@@ -48,19 +48,23 @@ class Moderated(Effect):
     """An effect whose interval uses the spread and the degrees of freedom that other cells lend it."""
 
     lent: Common = Common(0.0, 0.0, 0.0)
+    lowers: bool = True
+    """Whether the lent spread may be smaller than its own."""
 
     @classmethod
-    def of(cls, effect: Effect, lent: Common) -> "Moderated":
-        return cls(effect.logs, effect.resolution, effect.factor, lent)
+    def of(cls, effect: Effect, lent: Common, *, lowers: bool = True) -> "Moderated":
+        return cls(effect.logs, effect.resolution, effect.factor, effect.share, lent, lowers)
 
     @cached_property
     def sd(self) -> float:
         """As lent. ValueError below 2 blocks."""
-        return self.factor * self.lent.applied(spread(self.logs), self.n - 1, self.n)
+        own = spread(self.logs)
+        applied = self.lent.applied(own, self.n - 1, self.n)
+        return self.factor * (applied if self.lowers else max(own, applied))
 
     @property
     def df(self) -> float:
-        return self.n - 1 + self.lent.df
+        return super().df + self.lent.df
 
     def needed(self, half_width: float, level: float) -> int | None:
         return blocks_needed(self.sd, half_width, level, lent=self.lent.df)

@@ -133,9 +133,9 @@ class Pair(LaneData):
     def n(self) -> int:
         return len(self.rows)
 
-    def units(self, below: int) -> int:
-        """Units of which a block below ``below`` counts."""
-        return len({row.block // self.each for row in self.rows if row.block < below})
+    def units(self, below: int, first: int = 0) -> int:
+        """Units of which a block from ``first`` on and below ``below`` counts."""
+        return len({row.block // self.each for row in self.rows if first <= row.block < below})
 
     @cached_property
     def effect(self) -> Effect:
@@ -160,11 +160,11 @@ class Pair(LaneData):
     def lane_first(self) -> tuple[bool, ...]:
         return tuple(row.lane_first for row in self.rows)
 
-    def below(self, blocks: int) -> "Pair":
-        """The pair after the first ``blocks`` blocks."""
-        if not self.rows or self.rows[-1].block < blocks:
+    def between(self, first: int, end: int) -> "Pair":
+        """The pair in the blocks from ``first`` on, below ``end``."""
+        if not self.rows or (self.rows[0].block >= first and self.rows[-1].block < end):
             return self
-        return replace(self, rows=tuple(row for row in self.rows if row.block < blocks))
+        return replace(self, rows=tuple(row for row in self.rows if first <= row.block < end))
 
 
 @dataclass(frozen=True)

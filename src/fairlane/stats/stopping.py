@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scipy.special import ndtr, stdtrit
 
 from fairlane.records import Observation, Word
-from fairlane.stats.answers import answer, margin_of
+from fairlane.stats.answers import answer, margin_of, undone
 from fairlane.stats.contests import Claims, Contest, Stage, lent
 from fairlane.stats.efficiency import efficient
 from fairlane.stats.looks import level
@@ -59,13 +59,15 @@ def open_cells(
 def _goes_on(claims: Claims, contest: Contest) -> bool:
     """Whether more blocks are worth their time."""
     stage = claims.stage(contest)
-    if not stage:
+    if not stage or stage.past.unsettled:
         return True
     made = answer(claims, contest)
     if made.withheld:  # more blocks seldom make failures and stalls even
         return stage.blocks < _TIE
     if made.word == "inconclusive":
         return stage.effect.n < _PARKED or chance(claims, contest, stage) >= _HOPELESS
+    if made.word != "tie" and undone(made, 0.0, stage.past.move.ahead):
+        return True
     return not claims.modelled and not _settled(claims, contest, stage, made.word)
 
 

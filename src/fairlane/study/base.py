@@ -274,6 +274,11 @@ LOOKS = tuple(range(4, 21, 2))
 """After every balanced pair of orders."""
 MANY_CELLS = 6
 """Cells from which any can be judged by fewer than ``FEW_BLOCKS``: together they know their spread."""
+OWN_BLOCKS = 4
+"""Blocks of a cell below which other cells lend it no smaller spread than its own, and it bears no headline: two or
+three do not show that it is as calm as they are."""
+PROVISIONINGS_FOR_OTHERS = 5
+"""Provisionings from which on verdicts hold for other volumes of the kind: fewer do not show how much these differ."""
 FEW_BLOCKS = 6
 """Blocks from which a comparison's own spread can be trusted with a headline: noise that has two states can look calm
 for four (13 to 22 % of studies of 24 equal cells showed a difference)."""
@@ -290,8 +295,8 @@ class Design(Strict):
     With ``stop`` leave it out: it is every number from ``least`` to ``most``. At most 100 looks and 10,000 blocks."""
     provisionings: int = Field(default=1, ge=1, le=MOST_PROVISIONINGS)
     """How often volumes and machines are created over the planned blocks, each time for the same even number of blocks.
-    Their placement can change figures more than trials do: with 1 the verdicts hold for these volumes only, with 6 or
-    more for others like them. Looks are then between provisionings; default: after 4, 5, ... provisionings of 2
+    Their placement can change figures more than trials do: with fewer than 5 the verdicts hold for these volumes only,
+    with more for others like them. Looks are then between provisionings; default: after 4, 5, ... provisionings of 2
     blocks."""
     sessions: Literal["block", "run"] = "run"
     """block: initiators log in again before every block (iSCSI, NVMe, NFS mounts), so that the effects of a login
