@@ -23,7 +23,7 @@ class Provisionings(Check):
             kept = {name: lane.existing for name, lane in study.lanes.items() if lane.existing}
             why = "; ".join(f"{name} is {what}, which cannot be provisioned again" for name, what in kept.items())
             yield self.finding(
-                "once",
+                "few-provisionings",
                 "info",
                 f"volumes and machines were provisioned {times(study.design.provisionings)}: the verdicts hold for "
                 f"these volumes. Others of the same kind may be faster or slower{f' ({why})' if why else ''}",
