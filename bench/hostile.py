@@ -113,6 +113,55 @@ def stalling(cells: int, share: float, speed: float, failing: float = 0.0) -> Dr
     return draw
 
 
+def selecting(cells: int, share: float, speed: float) -> Draw:
+    """This share of one lane's trials would run at ``speed``, and these fail; of the other as many fail by chance."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        logs = rng.normal(0, 0.01, (cells, LOOKS[-1], 2))
+        failed = rng.random(logs.shape) < share
+        return Simulated(logs - share * math.log(speed) * np.array([0.0, speed > 1.0]), failed)
+
+    return draw
+
+
+def failing(cells: int, effect: float, share: float = 0.0, *, once: bool = False) -> Draw:
+    """Failures that have nothing to do with the figures, whose log-ratios have an sd of 3 %: this share of both lanes'
+    trials, or ``once`` in one lane."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        logs = alike(cells, 0.03, math.log1p(effect))(rng).logs
+        failed = rng.random(logs.shape) < share
+        if once:
+            failed[np.arange(cells), rng.integers(0, 6, cells), 1] = True
+        return Simulated(logs, failed)
+
+    return draw
+
+
+def bursts(cells: int, share: float, length: int = 3) -> Draw:
+    """Trials of one lane at half speed, so many blocks in a row."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        logs = rng.normal(0, 0.01, (cells, LOOKS[-1], 2))
+        starts = rng.random((cells, LOOKS[-1] + length - 1)) < 1 - (1 - share) ** (1 / length)
+        stalls = np.any([starts[:, k : k + LOOKS[-1]] for k in range(length)], axis=0)
+        logs[:, :, 1] += math.log(0.5) * stalls
+        return Simulated(logs)
+
+    return draw
+
+
+def skewed(cells: int) -> Draw:
+    """One lane with exponential noise of 3 %, the other with a normal one of 1 %."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        logs = rng.normal(0, 0.01, (cells, LOOKS[-1], 2))
+        logs[:, :, 1] = 0.03 * (rng.exponential(1, (cells, LOOKS[-1])) - 1)
+        return Simulated(logs)
+
+    return draw
+
+
 def slow_lane(cells: int, rho: float, sd: float = 0.03) -> Draw:
     """Log-ratios that follow a first-order autoregression, each cell its own: one lane drifts."""
 
@@ -262,6 +311,49 @@ def failures(rng: np.random.Generator, studies: int) -> Iterator[Row]:
     wrong = sum(v.headline and v.verdict != "slower" for v in made)
     yield Row("... a headline, and not of the slower lane", 0.05, wrong / studies, studies)
     yield Row("... called slower", None, sum(v.verdict == "slower" for v in made) / studies, studies)
+    for cells in (1, 8):
+        some = max(40, studies // cells)
+        made = [v for one in verdicts(cells, selecting(cells, 0.25, 0.5), rng, some) for v in one]
+        yield Row(
+            f"a lane's slow quarter fails, of the other any (-16 %), {cells}: tie",
+            0.05,
+            sum(map(tied, made)) / len(made),
+            len(made),
+        )
+        some_different = [any(map(different, one)) for one in verdicts(cells, selecting(cells, 0.25, 2), rng, some)]
+        yield Row(
+            f"a lane's fast quarter fails (0 %), any of {cells}: different", 0.05, sum(some_different) / some, some
+        )
+        for effect in (0.10, 0.0):
+            made = [v for one in verdicts(cells, failing(cells, effect, 0.03), rng, some) for v in one]
+            word = faster if effect else tied
+            yield Row(
+                f"3 % of both fail by chance, {cells}: {'+10 % is faster' if effect else 'equal lanes tie'}",
+                None, sum(map(word, made)) / len(made), len(made),
+            )  # fmt: skip
+        for effect in (1.0, 0.2, 0.10):
+            made = [v for one in verdicts(cells, failing(cells, effect, once=True), rng, some) for v in one]
+            yield Row(
+                f"one trial of one lane fails, {cells}: {effect:+.0%} is faster", None,
+                sum(map(faster, made)) / len(made), len(made),
+            )  # fmt: skip
+
+
+def uneven(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    """Stalls that come in bursts, and noise with a tail."""
+    for cells in (1, 8):
+        made = [v for one in verdicts(cells, bursts(cells, 0.30), rng, max(40, studies // cells)) for v in one]
+        name = f"tie, 30 % of one lane's trials stall, three in a row, {cells}"
+        yield Row(name, None, sum(map(tied, made)) / len(made), len(made))
+        too_sure = sum(tied(v) and (v.unseen or 1.0) < 0.30 for v in made)
+        yield Row("... whose printed bound is below 30 %", 0.05, too_sure / len(made), len(made))
+    for cells in (1, 8, 24):
+        some = max(100, studies // cells)
+        yield Row(
+            f"A/A, any of {cells}, one lane exponential", 0.05, any_of(different, cells, skewed(cells), rng, some), some
+        )
+        found = share_of(faster, cells, shifted(skewed(cells)), rng, max(20, some // 4))
+        yield Row("... +10 % is faster", None, found, max(20, some // 4) * cells)
 
 
 def unsettled(name: str, asked: Study, draw: Draw, rng: np.random.Generator, studies: int) -> Iterator[Row]:
@@ -371,7 +463,8 @@ def gate(rng: np.random.Generator, studies: int) -> Iterator[Row]:
 
 
 CASES = {
-    case.__name__: case for case in (calm, ties, failures, moving, remembering, few, dependence, provisionings, gate)
+    case.__name__: case
+    for case in (calm, ties, failures, uneven, moving, remembering, few, dependence, provisionings, gate)
 }
 
 

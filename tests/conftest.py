@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import signal
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what a shell runs in the background: programs under
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # test would inherit it, and never see Ctrl-C
     slow = config.getoption("--slow")
     part = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", slow)
     if slow not in ("none", "all") and not (part and 1 <= int(part[1]) <= int(part[2])):

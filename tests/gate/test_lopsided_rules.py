@@ -29,32 +29,54 @@ def word(evidence: Evidence, rule: str) -> str:
     return outcome.word
 
 
+@pytest.mark.parametrize("lane", ["new", "base"])
+@pytest.mark.parametrize(
+    ("rule", "few", "many"),
+    [
+        ("new >= 10 % over base", "met", "not proven"),
+        ("new faster than base", "met", "not proven"),
+        ("base slower than new", "met", "not proven"),
+    ],
+)
+def test_a_difference_holds_whatever_failed_trials_may_have_shown(rule: str, few: str, many: str, lane: str) -> None:
+    """One in ten may fail as an exception; more are a state of the lane, in which it may be half or twice as fast."""
+    assert word(failing(lane, 2), rule) == few
+    assert word(failing(lane, 2, 5, 7, 11, 13), rule) == many
+
+
 @pytest.mark.parametrize(
     ("rule", "of_new", "of_base"),
     [
-        ("new >= 10 % over base", "not proven", "met"),
-        ("new faster than base", "not proven", "met"),
         ("new not slower than base", "not proven", "met"),
         ("new <= 5 % under base", "not proven", "met"),
-        ("base slower than new", "not proven", "met"),
         ("new <= 30 % over base", "met", "not proven"),
         ("new within 40 % of base", "not proven", "not proven"),
     ],
 )
-def test_failures_of_one_lane_take_away_what_they_flatter(rule: str, of_new: str, of_base: str) -> None:
+def test_failures_of_one_lane_take_away_that_it_is_as_good(rule: str, of_new: str, of_base: str) -> None:
     assert word(failing("new"), rule) == "met"
-    assert word(failing("new", 2, 7), rule) == of_new
-    assert word(failing("base", 2, 7), rule) == of_base
+    assert word(failing("new", 2), rule) == of_new
+    assert word(failing("base", 2), rule) == of_base
 
 
-def test_a_lane_that_fails_and_is_slower_all_the_same_is_slower() -> None:
-    slow = failing("new", 2, 7, new=800.0)
-    assert word(slow, "new slower than base") == "met"
-    assert word(slow, "new faster than base") == "not met"
+@pytest.mark.parametrize(
+    ("rule", "failed", "expected"),
+    [
+        ("iops of new >= 1100", (), "met"),
+        ("iops of new >= 1100", (2,), "met"),
+        ("iops of new >= 1100", (2, 5, 7, 11, 13), "not proven"),
+        ("iops of new <= 1300", (2, 5, 7, 11, 13), "not proven"),
+        ("iops of new >= 100", (2, 5, 7, 11, 13), "met"),
+    ],
+)
+def test_a_lanes_own_figure_holds_whatever_its_failed_trials_may_have_shown(
+    rule: str, failed: Sequence[int], expected: str
+) -> None:
+    assert word(failing("new", *failed), rule) == expected
 
 
 def test_blocks_that_wait_for_the_next_look_do_not_count() -> None:
-    late = failing("new", 14, 15)
+    late = failing("new", 12, 13, 14, 15)
     running = Evidence(
         late.name, late.study, "", 1, late.blocks[:16], tuple(o for o in late.observations if o.block < 16), {}, {},
         complete=False,

@@ -9,7 +9,6 @@ from scipy import stats
 
 from fairlane.stats.effects import (
     Effect,
-    autocorrelation,
     blocks_needed,
     hodges_lehmann,
     position_effect,
@@ -119,13 +118,6 @@ def test_hodges_lehmann_is_not_pulled_away():
     assert Effect(tuple(d)).mean < -0.4
     walsh = [(a + b) / 2 for a, b in itertools.combinations_with_replacement(d, 2)]
     assert hodges_lehmann(d) == pytest.approx(float(np.median(walsh)))
-
-
-def test_autocorrelation():
-    assert autocorrelation([0.1, 0.2, 0.3]) is None
-    assert autocorrelation([0.1] * 8) is None
-    d = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
-    assert autocorrelation(d) == pytest.approx(26.25 / 42)
 
 
 @given(spread.filter(lambda d: len(d) >= 6), st.randoms(use_true_random=False))

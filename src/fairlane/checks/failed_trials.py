@@ -79,7 +79,8 @@ class FailedTrials(Check):
                 "lopsided-failures",
                 "warning",
                 f"{'; '.join(texts[:_NAMED])}{'; ...' * (len(texts) > _NAMED)}: if the slow trials are those "
-                "that fail, the others flatter the lane. Verdicts in its favour and ties are withheld there",
+                "that fail, the others flatter the lane. Ties are withheld there, and so is any word that the failed "
+                "trials could have changed",
                 cells=list(dict.fromkeys(cell for cell, _ in uneven)),
                 lanes=list(dict.fromkeys(lane for lane, _ in uneven.values())),
                 evidence={f"{cell} {lane}": text for (cell, lane), (_, text) in uneven.items()},

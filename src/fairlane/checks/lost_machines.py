@@ -10,7 +10,7 @@ from fairlane.stats.lopsided import worse
 
 class LostMachines(Check):
     """One warning with the deaths by lane; another one if some lanes lost more machines than the baseline, or fewer:
-    in the cells concerned, ties and verdicts in favour of the lane that lost more are withheld, as for failed trials.
+    in the cells concerned, ties are withheld, and words that these trials could have changed, as for failed trials.
     """
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
@@ -45,8 +45,8 @@ class LostMachines(Check):
                 "lopsided-losses",
                 "warning",
                 f"one lane lost more machines than the other ({'; '.join(uneven.values())}): if the loads that kill "
-                "machines are the fast ones, or the slow ones, the trials that remain flatter it. Ties, and verdicts "
-                "in favour of the lane that lost more, are withheld in the cells where machines died",
+                "machines are the fast ones, or the slow ones, the trials that remain flatter it. Where machines "
+                "died, ties are withheld, and so is any word that these trials could have changed",
                 cells=cells,
                 lanes=tuple(uneven),
                 evidence=uneven,

@@ -1,13 +1,15 @@
 """A lane's own figure with an interval over blocks, for rules with an absolute limit. Pure."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence
 from fairlane.stats.effects import Effect
 from fairlane.stats.looks import nominal
+from fairlane.stats.missing import reach
 from fairlane.stats.neighbours import alike
 from fairlane.stats.pairs import Reading, Shelf, by_unit, too_few_beyond, upto
 
@@ -20,7 +22,7 @@ class Level:
     """Geometric mean over blocks; of a percentile: of the blocks' percentiles."""
     low: float | None
     """Ends of the interval (Student's t on logarithms of blocks, or of provisionings where there are several; widened
-    where neighbours are alike); None with fewer than 2 of them."""
+    where neighbours are alike; whatever trials without a figure would have shown); None with fewer than 2 of them."""
     high: float | None
     blocks: Mapping[int, float]
     """Block -> its figure, without failed blocks."""
@@ -47,7 +49,7 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
     if short is not None:
         return f"fewer than 10 I/Os lie beyond {METRICS[metric].title} in block {short}"
     each = design.blocks_per_unit
-    logs = by_unit({block: math.log(figure.value) for block, figure in blocks.items()}, each)
+    logs = tuple(by_unit({block: math.log(figure.value) for block, figure in blocks.items()}, each).values())
     factor = 1.0 if evidence.modelled else alike(logs).widening(len(logs))
     effect = Effect(logs, math.fsum(figure.step for figure in blocks.values()) / len(blocks), factor)
     failed = len(counted[lane]) - len(blocks)
@@ -57,8 +59,20 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
         usable.pop()
     if usable[-1] < 2:
         return Level(math.exp(effect.mean), None, None, values, failed)
-    low, high = effect.interval(nominal(design, usable, 2 * design.alpha))
-    return Level(math.exp(effect.mean), math.exp(low), math.exp(high), values, failed)
+    rate = nominal(design, usable, 2 * design.alpha)
+    lows, highs = zip(*(e.interval(rate) for e in (effect, *_filled(effect, counted[lane], metric, each))), strict=True)
+    return Level(math.exp(effect.mean), math.exp(min(lows)), math.exp(max(highs)), values, failed)
+
+
+def _filled(effect: Effect, readings: Mapping[int, Reading], metric: str, each: int) -> Sequence[Effect]:
+    """The effect if the trials without a figure, or with that of a second try, had been as low or as high as they may
+    have been."""
+    known = {b: math.log(r.figures[metric].value) for b, r in readings.items() if metric in r.figures and not r.lost}
+    if len(known) == len(readings) or not known:
+        return ()
+    middle, away = median(known.values()), reach([[*known.values()]], [1 - len(known) / len(readings)])
+    filled = (dict.fromkeys(sorted(readings), middle + end) | known for end in away)
+    return [replace(effect, logs=tuple(by_unit(logs, each).values())) for logs in filled]
 
 
 def _reached(readings: Mapping[int, Reading], plan: tuple[int, ...], *, complete: bool) -> int:

@@ -190,19 +190,15 @@ class Gate:
     def _burden(self, rule: Compared, cell: Cell, v: Verdict, word: Proof) -> str:
         """Why failures or stalls of one lane take the outcome away, as they take a verdict's word; empty: they do not.
 
-        That a lane is as good as something suffers from its own failures alone. Stalls count where no difference is
-        stated: one that is proven has them in it.
+        That a lane is as good as something suffers from its own failures and stalls alone. A difference that is proven
+        has them in its interval.
         """
-        evidence = self.own.evidence
-        if evidence.modelled:  # the virtual clock has no failures and stalls by chance
-            return ""
         shelf, (sides, difference) = self.shelves.get(cell.key, {}), flattered(rule, v, word)
+        if difference or self.own.evidence.modelled:  # the virtual clock has no failures and stalls by chance
+            return ""
         if self.study.design.paired:
             shelf = upto(shelf, v.blocks + v.voided)  # later blocks wait for the next look
-        for side, note in burdens(shelf, rule.lane, rule.baseline, v.metric):
-            if side in sides and not (difference and note.kind == "lopsided-stalls"):
-                return note
-        return ""
+        return next((note for side, note in burdens(shelf, rule.lane, rule.baseline, v.metric) if side in sides), "")
 
     def _blocks(self, rule: Relative, cell: Cell, v: Verdict, word: Word, reason: str) -> tuple[Word, str, str]:
         """Apply ``no block below`` to a rule whose interval gave ``word``; also returns the worst block in words."""

@@ -107,8 +107,8 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     failed = [o for o in observations if o.failed]
     if failed:
         sentences.append(
-            f"{len(failed)} of {count(len(observations), 'trial')} failed; each voids its block in its comparisons. "
-            "No value was imputed and no outlier dropped."
+            f"{len(failed)} of {count(len(observations), 'trial')} failed; each voids its block in its comparisons, "
+            "and the intervals allow for what it may have shown. No outlier was dropped."
         )
     elif observations and not study.platform.measured_here:
         sentences.append(

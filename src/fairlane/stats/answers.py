@@ -1,13 +1,13 @@
-"""The word of a contest: from its intervals alone, unless failures or stalls of one lane withhold it."""
+"""The word of a contest: from its intervals alone, unless failures or stalls withhold it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
 from fairlane.records import Note, Word
 from fairlane.stats.contests import Claims, Contest, Stage
-from fairlane.stats.lopsided import withheld
+from fairlane.stats.lopsided import missing, withheld
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -43,11 +43,12 @@ class Answer:
 
     word: Word
     joint: Ends | None = None
-    """[L, U], at the error rate over all primaries and looks; None: no interval."""
+    """[L, U], at the error rate over all primaries and looks, whatever trials without a figure would have shown;
+    None: no interval."""
     tie: Ends | None = None
     """[l, u] of the tie test."""
     withheld: Note | None = None
-    """Why failures or stalls of one lane took the word away."""
+    """Why failures or stalls took the word away."""
 
 
 def undone(made: Answer, margin: float, shift: float) -> bool:
@@ -70,11 +71,15 @@ def answer(claims: Claims, contest: Contest, stage: Stage | None = None) -> Answ
     joint, tie = stage.interval(claims.rate(contest)), stage.interval(2 * claims.alpha)
     margin, better = margin_of(claims.study, contest.metric), METRICS[contest.metric].better
     answered = word(stage.effect.mean, joint, tie, margin, better)
-    if not claims.modelled:  # the virtual clock has no failures and stalls by chance
+    why = None
+    if stage.filled and answered == "inconclusive":
+        known = replace(stage, filled=())
+        ends = known.interval(claims.rate(contest)), known.interval(2 * claims.alpha)
+        if word(stage.effect.mean, *ends, margin, better) in DECIDED:
+            why = missing(claims.judged(contest), contest.lane, contest.baseline, stage.past.missing)
+    elif not claims.modelled:  # the virtual clock has no failures and stalls by chance
         why = withheld(answered, claims.judged(contest), contest.lane, contest.baseline, contest.metric)
-        if why:
-            return Answer("inconclusive", joint, tie, why)
-    return Answer(answered, joint, tie)
+    return Answer("inconclusive" if why else answered, joint, tie, why)
 
 
 def margin_of(study: "Study", metric: str) -> float:

@@ -19,7 +19,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,10 +28,11 @@ from fairlane.records import Cell, Finding, Note, Observation
 from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.holm import benjamini_hochberg, holm
 from fairlane.stats.looks import CALM, level
+from fairlane.stats.lopsided import in_a_row, stalls
 from fairlane.stats.moderated import Common, Moderated, common
 from fairlane.stats.moving import PROVEN, Move, move, trend
 from fairlane.stats.neighbours import Memory, Rows, memory
-from fairlane.stats.pairs import LaneData, Pair, Reading, Row, Shelf, apart, pair, shelve, too_few_beyond, upto
+from fairlane.stats.pairs import LaneData, Pair, Reading, Row, Shelf, apart, by_unit, pair, shelve, too_few_beyond, upto
 from fairlane.study.base import FEW_BLOCKS, MANY_CELLS, OWN_BLOCKS
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Past:
     mover: int = 0
     """Which lane moves more: 0, or 1 for the other; where it is certain that they do."""
     memory: Memory = field(default_factory=Memory)
+    missing: tuple[float, float] = (0.0, 0.0)
+    """Share of each lane's trials without a figure."""
 
     @property
     def unsettled(self) -> bool:
@@ -84,16 +86,28 @@ class Stage:
     """Blocks that count; of lanes apart: trials."""
     past: Past = field(default_factory=Past)
     """What all cells of the two lanes showed together up to this look."""
+    filled: tuple[Estimate, ...] = ()
+    """The effect if the trials without a figure had been as bad or as good as they may have been."""
+
+    def with_effects(self, change: Callable[[Estimate], Estimate]) -> "Stage":
+        """The stage with other estimates."""
+        return replace(self, effect=change(self.effect), filled=tuple(map(change, self.filled)))
 
     def level(self, alpha: float) -> float:
         """Nominal level at this look for the overall error rate ``alpha``."""
         return level(self.plan, self.usable, self.share * alpha)
 
+    def ends(self, level: float) -> tuple[float, float]:
+        """Ends of the interval at a nominal level, whatever the trials without a figure would have shown."""
+        lows, highs = zip(*(effect.interval(level) for effect in (self.effect, *self.filled)), strict=True)
+        return min(lows), max(highs)
+
     def interval(self, alpha: float) -> tuple[float, float]:
-        return self.effect.interval(self.level(alpha))
+        return self.ends(self.level(alpha))
 
     def rejects(self, alpha: float) -> bool:
-        return self.effect.rejects(self.level(alpha))
+        low, high = self.interval(alpha)
+        return not low <= 0 <= high
 
     def printed_level(self, alpha: float) -> float:
         """Nominal level of the interval that is printed: it covers with a chance of 1 - ``alpha`` at least over all
@@ -106,8 +120,13 @@ class Stage:
     def printed(self, alpha: float, rate: float) -> tuple[float, float]:
         """Ends of the printed interval, within the one at overall error rate ``rate`` that decides the word: the two
         never contradict each other."""
-        (low, high), (least, most) = self.effect.interval(self.printed_level(alpha)), self.interval(rate)
+        (low, high), (least, most) = self.ends(self.printed_level(alpha)), self.interval(rate)
         return max(low, least), min(high, most)
+
+
+def remembering(effect: Effect, memory: Memory) -> Effect:
+    """The effect with its spread and degrees of freedom corrected for blocks that remember the ones before."""
+    return replace(effect, factor=memory.widening(effect.n), share=memory.share)
 
 
 def lent(stage: Stage) -> bool:
@@ -169,13 +188,12 @@ class Contest:
         here = self.at(look)
         data = self.data.between(past.first, self.plan[here])
         if not self.spends:
-            once = _once(data, CALM)
-            return once and replace(once, past=past)
+            return _once(data, CALM, past)
         usable = tuple(data.units(n, past.first) for n in self.plan[: here + 1]) if past.first else self._usable
         if usable[here] < 2:
             return None
         plan = tuple(n // data.each for n in self.plan)
-        return Stage(data.effect, plan, usable[: here + 1], blocks=data.n, past=past)
+        return Stage(data.effect, plan, usable[: here + 1], blocks=data.n, past=past, filled=data.filled(past.missing))
 
     @property
     def last(self) -> int:
@@ -188,9 +206,11 @@ class Contest:
         return self.stage(self.last)
 
 
-def _once(data: LaneData, share: float = 1.0) -> Stage | None:
+def _once(data: LaneData, share: float = 1.0, past: Past = NOTHING) -> Stage | None:
     """The stage with a single look, after a fixed number of blocks."""
-    return Stage(data.effect, (data.n,), (data.n,), share, data.n) if data.n >= 2 else None
+    if data.n < 2:
+        return None
+    return Stage(data.effect, (data.n,), (data.n,), share, data.n, past, data.filled(past.missing))
 
 
 def past(pairs: Sequence[Pair], *, final: bool = True) -> Past:
@@ -201,30 +221,27 @@ def past(pairs: Sequence[Pair], *, final: bool = True) -> Past:
     """
     anew = any(own.each > 1 for own in pairs)
     units = sorted({row.block // own.each for own in pairs for row in own.rows})
-    rows = _by_unit(pairs, units, lambda row: row.log_ratio)
+    rows = _table(pairs, units, lambda row: row.log_ratio)
     moved = move(rows, certain=final or anew)
     mover = 0
     if moved.chance <= PROVEN:
         sides: tuple[Value, Value] = (lambda row: math.log(row.lane.value)), (lambda row: math.log(row.baseline.value))
-        ours, theirs = (trend(np.array(_by_unit(pairs, units, side)))[2] for side in sides)
+        ours, theirs = (trend(np.array(_table(pairs, units, side)))[2] for side in sides)
         mover = int(theirs < ours)
     first = units[moved.first] * pairs[0].each if moved.first else 0
     remembered = Memory() if anew else memory(tuple(row[moved.first :] for row in rows))
-    return Past(tuple(units), first, moved, mover, remembered)
+    trials = sum(len(own.logs) for own in pairs)
+    ours_gone, theirs_gone = (sum(own.missing[side] for own in pairs) / max(1, trials) for side in (0, 1))
+    return Past(tuple(units), first, moved, mover, remembered, (ours_gone, theirs_gone))
 
 
 Value = Callable[[Row], float]
 
 
-def _by_unit(pairs: Sequence[Pair], units: Sequence[int], value: Value) -> Rows:
+def _table(pairs: Sequence[Pair], units: Sequence[int], value: Value) -> Rows:
     """Cells x ``units``: the mean of a unit's blocks that count; nan: it has none."""
-    rows = []
-    for own in pairs:
-        logs: dict[int, list[float]] = {}
-        for row in own.rows:
-            logs.setdefault(row.block // own.each, []).append(value(row))
-        rows.append(tuple(fmean(logs[unit]) if unit in logs else math.nan for unit in units))
-    return tuple(rows)
+    every = (by_unit({row.block: value(row) for row in own.rows}, own.each) for own in pairs)
+    return tuple(tuple(means.get(unit, math.nan) for unit in units) for means in every)
 
 
 def contest(
@@ -341,6 +358,7 @@ class Claims:
         self._common: dict[tuple[str, int], Common | None] = {}
         self._pasts: dict[tuple[str, str, str, int], Past] = {}
         self._together: dict[tuple[str, str, str], list[Contest]] = {}
+        self._in_a_row: dict[float, float] = {}
         for c in self.contests:
             if c.metric == self.study.workloads[c.cell.workload].primary:
                 self._together.setdefault((c.lane, c.baseline, c.metric), []).append(c)
@@ -369,17 +387,24 @@ class Claims:
     def _stage(self, contest: Contest, look: int) -> Stage | None:
         past = self._past(contest, look)
         stage = contest.stage(look, past)
+        if stage and self.modelled:  # the virtual clock has no failures by chance
+            stage = replace(stage, filled=())
         if stage is None or not isinstance(stage.effect, Effect):
             return stage
         effect = stage.effect
-        effect = replace(effect, factor=past.memory.widening(effect.n), share=past.memory.share)
         lent = self._lent(contest.metric, contest.at(look)) if contest.spends else None
         few = effect.n < FEW_BLOCKS <= stage.plan[-1] and not self.modelled
         settled = self.ended and contest.at(look) == contest.at(contest.last)
         if few and not settled and (not lent or lent.cells < MANY_CELLS):
             return None
         lowers = self.modelled or effect.n >= OWN_BLOCKS
-        return replace(stage, effect=Moderated.of(effect, lent, lowers=lowers) if lent else effect)
+
+        def corrected(own: Estimate) -> Estimate:
+            assert isinstance(own, Effect)  # noqa: S101 - of a pair
+            widened = remembering(own, past.memory)
+            return Moderated.of(widened, lent, lowers=lowers and own is effect) if lent else widened
+
+        return stage.with_effects(corrected)
 
     def _lent(self, metric: str, look: int) -> Common | None:
         """What the spreads of this metric have in common at a look; cells that stopped earlier lend what they had."""
@@ -440,6 +465,19 @@ class Claims:
         """The readings that the verdict rests on: those below the last look reached."""
         shelf = self.shelf(contest)
         return upto(shelf, contest.plan[contest.last]) if contest.plan else shelf
+
+    def stalls_in_a_row(self, contest: Contest) -> float:
+        """How many stalled trials of a lane follow each other: the mean of those that any lane had in any cell up to
+        the look at which the contest stands; at least 1."""
+        end = contest.plan[contest.last] if contest.plan else math.inf
+        if end not in self._in_a_row:
+            sides = [
+                (sorted(side), stalls(side, self.study.workloads[cell.workload].primary))
+                for cell in self.study.judged
+                for side in upto(self.shelves.get(cell.key, {}), end).values()
+            ]
+            self._in_a_row[end] = in_a_row(sides)
+        return self._in_a_row[end]
 
     def _contests(self, cell: Cell, lanes: tuple[str, str]) -> list[Contest]:
         primary = self.study.workloads[cell.workload].primary

@@ -227,15 +227,6 @@ def hodges_lehmann(logs: Sequence[float]) -> float:
     return float(np.median((d[i] + d[j]) / 2))
 
 
-def autocorrelation(logs: Sequence[float]) -> float | None:
-    """Lag-1 autocorrelation of the log-ratios in block order; None below 4 blocks or without spread."""
-    if len(logs) < 4:
-        return None
-    d = np.asarray(logs, dtype=float) - np.mean(logs)
-    total = float(d @ d)
-    return float(d[1:] @ d[:-1]) / total if total > ROUNDING**2 * len(d) else None
-
-
 @dataclass(frozen=True)
 class PositionEffect:
     """The part of a log-ratio that depends on the order of the two lanes within the block (carry-over)."""

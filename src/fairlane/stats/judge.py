@@ -5,14 +5,13 @@ Which blocks count, and at which error rate, is decided in ``contests``.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Held, Note, Verdict
 from fairlane.stats import anytime, footnotes
 from fairlane.stats.answers import DECIDED, Answer, answer, margin_of, undone
-from fairlane.stats.contests import ALIKE, Claims, Contest, Stage, lent, stains
-from fairlane.stats.effects import Effect
+from fairlane.stats.contests import ALIKE, Claims, Contest, Stage, lent, remembering, stains
+from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.looks import level
 from fairlane.stats.moving import PROVEN
 from fairlane.stats.neighbours import Memory
@@ -58,13 +57,12 @@ def _held(claims: Claims, contest: Contest, stage: Stage | None, findings: Seque
     unit = "block" if claims.study.design.blocks_per_unit == 1 else "provisioning"
     if effect.n < (least := OWN_BLOCKS if lent(stage) else FEW_BLOCKS):
         return "few-blocks", f"{effect.n} {unit}s, {least} are needed"
-    return _unsettled(claims, contest, stage, effect.n)
+    return _unsettled(claims, contest, stage, unit)
 
 
-def _unsettled(claims: Claims, contest: Contest, stage: Stage, n: int) -> tuple[Held, str]:
-    """Whether a lane that moves, or blocks that remember, may have made the word of ``n`` units."""
+def _unsettled(claims: Claims, contest: Contest, stage: Stage, unit: str) -> tuple[Held, str]:
+    """Why a lane that moves, or blocks that remember, may have made the word. ``unit``: block or provisioning."""
     made, margin, past = answer(claims, contest), margin_of(claims.study, contest.metric), stage.past
-    unit = "block" if claims.study.design.blocks_per_unit == 1 else "provisioning"
     if past.move.chance <= PROVEN and undone(made, margin, past.move.ahead):
         mover = (contest.lane, contest.baseline)[past.mover]
         return "moving", f"{mover} is still moving, {past.move.slope:+.2%} a {unit}"
@@ -74,16 +72,19 @@ def _unsettled(claims: Claims, contest: Contest, stage: Stage, n: int) -> tuple[
         return "moving", f"{mover} moved on by {gone:+.1%} after the {past.move.units} {unit}s of this cell"
     for memory in (past.memory, later.memory):
         if memory.chance <= ALIKE and not _stays(claims, contest, stage, whole := Memory(rho=memory.seen)):
+            n = stage.effect.n
             return "alike-blocks", f"blocks remember: {n} {unit}s are worth {whole.worth(n):.0f}"
     return "", ""
 
 
 def _stays(claims: Claims, contest: Contest, stage: Stage, memory: Memory) -> bool:
     """Whether the word would be the same with this memory of the lanes."""
-    assert isinstance(stage.effect, Effect)  # noqa: S101 - of a pair
-    widened = replace(stage.effect, factor=memory.widening(stage.effect.n), share=memory.share)
-    anew = answer(claims, contest, replace(stage, effect=widened))
-    return anew.word == answer(claims, contest).word
+
+    def widened(effect: Estimate) -> Estimate:
+        assert isinstance(effect, Effect)  # noqa: S101 - of a pair
+        return remembering(effect, memory)
+
+    return answer(claims, contest, stage.with_effects(widened)).word == answer(claims, contest).word
 
 
 def _first_clause(message: str) -> str:
@@ -128,24 +129,27 @@ def _verdict(
         margin=margin,
         level=_level(claims, contest, stage),
         blocks=data.n if shown else 0,
-        voided=contest.data.voided,
+        voided=contest.data.n + contest.data.voided - data.n if shown else contest.data.voided,
         lane_value=typical(shelf, contest.lane, contest.metric, lane_blocks, together) if shown else None,
         baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks, together) if shown else None,
         headline=decided and not held,
         held=held,
         held_because=because,
         blocks_per_unit=claims.study.design.blocks_per_unit,
-        more_blocks=_more(claims, stage, rate, margin) if stage and word == "inconclusive" else None,
+        more_blocks=_more(claims, stage, rate, margin)
+        if stage and word == "inconclusive" and not made.withheld
+        else None,
         notes=tuple(_notes(claims, contest, made, goes_on=goes_on)),
         detectable=_detectable(stage, rate) if stage else None,
         control=contest.control,
-        unseen=None if claims.modelled or word not in DECIDED else _unseen(data.n),
+        unseen=None if claims.modelled or word not in DECIDED else unseen(data.n, claims.stalls_in_a_row(contest)),
     )
 
 
-def _unseen(blocks: int) -> float:
-    """Largest share of trials that may be slow without a single one among so many blocks, at 95 %."""
-    return 1.0 - math.pow(0.05, 1 / blocks)
+def unseen(blocks: int, in_a_row: float = 1.0) -> float:
+    """Largest share of trials that may be slow without a single one among so many blocks, at 95 %; ``in_a_row``: how
+    many come together."""
+    return 1.0 - math.pow(0.05, in_a_row / blocks)
 
 
 def _level(claims: Claims, contest: Contest, stage: Stage | None) -> float:

@@ -1,12 +1,12 @@
-"""Failures and stalls that hit one lane more than the other: reasons to withhold a verdict.
+"""Failures and stalls that hit one lane more than the other: reasons to withhold that they are alike.
 
-A failed trial has no figure, so its block does not count. That is fair only where failures are even: a lane whose slow
-trials fail would look as fast as the rest of them. A machine that died under a trial counts as a failure of its lane,
-though the trial was then carried out. Likewise a tie speaks for all trials, and a lane that stalls in some
-is no equal of one that never does, whatever their means.
+A tie speaks for all trials: a lane that stalls or fails in some is no equal of one that never does, whatever the means
+of the others. A machine that died under a trial counts as a failure of its lane, though the trial was then carried out.
+A difference is one of means: what trials without a figure could do to it is in its interval (``missing``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import comb
 from statistics import median
 
@@ -22,14 +22,21 @@ _SLOW = 0.7
 
 def withheld(word: Word, shelf: Shelf, lane: str, baseline: str, metric: str) -> Note | None:
     """Why the trials of ``shelf`` do not bear ``word`` out; None: they do."""
-    if word not in ("faster", "slower", "tie", "different-but-small"):
+    if word not in ("tie", "different-but-small"):
         return None
-    for side, note in burdens(shelf, lane, baseline, metric):
-        if note.kind == "lopsided-failures" and word == ("slower" if side == 0 else "faster"):
-            continue  # the lane that fails more is the worse one anyway
-        if note.kind == "lopsided-failures" or word in ("tie", "different-but-small"):
-            return note
-    return None
+    return next((note for _, note in burdens(shelf, lane, baseline, metric)), None)
+
+
+def missing(shelf: Shelf, lane: str, baseline: str, everywhere: tuple[float, float]) -> Note:
+    """That failures took the word away, even or not. ``everywhere``: share of each lane's trials without a figure, in
+    all cells together."""
+    ours, theirs = shelf.get(lane, {}), shelf.get(baseline, {})
+    counts = _failures(ours), _failures(theirs)
+    text = _counts(_what(ours, theirs), counts, (lane, baseline), ours, theirs)
+    if not any(counts):
+        ours_gone, theirs_gone = (f"{share * 100:.0f} %" for share in everywhere)
+        text = f"over all cells, {ours_gone} of the trials of {lane} failed, {theirs_gone} of those of {baseline}"
+    return Note("missing", f"withheld: {text}, and had they shown what they may have, the word would be another")
 
 
 def burdens(shelf: Shelf, lane: str, baseline: str, metric: str) -> Iterator[tuple[int, Note]]:
@@ -38,7 +45,7 @@ def burdens(shelf: Shelf, lane: str, baseline: str, metric: str) -> Iterator[tup
     trials, names = (len(ours), len(theirs)), (lane, baseline)
     counted: tuple[tuple[str, str, tuple[int, int]], ...] = (
         ("lopsided-failures", _what(ours, theirs), (_failures(ours), _failures(theirs))),
-        ("lopsided-stalls", "stalled", (_stalls(ours, metric), _stalls(theirs, metric))),
+        ("lopsided-stalls", "stalled", (len(stalls(ours, metric)), len(stalls(theirs, metric)))),
     )
     for kind, what, counts in counted:
         if (side := worse(counts, trials)) is not None:
@@ -68,14 +75,24 @@ def _failures(readings: Mapping[int, Reading]) -> int:
     return sum(bool(r.failed or r.lost) for r in readings.values())
 
 
-def _stalls(readings: Mapping[int, Reading], metric: str) -> int:
-    """Trials much worse than their lane's median, or with a stall inside."""
+def stalls(readings: Mapping[int, Reading], metric: str) -> set[int]:
+    """Blocks of trials much worse than their lane's median, or with a stall inside."""
     figures = {b: r.figures[metric].value for b, r in readings.items() if metric in r.figures}
     if not figures:
-        return 0
+        return set()
     better, middle = METRICS[metric].better, median(figures.values())
     slow = {b for b, value in figures.items() if (value / middle) ** better < _SLOW}
-    return len(slow | {b for b, r in readings.items() if r.stalled})
+    return slow | {b for b, r in readings.items() if r.stalled}
+
+
+def in_a_row(sides: Iterable[tuple[Sequence[int], Container[int]]]) -> float:
+    """Mean length of the runs of marked blocks, of (blocks, those that are marked); 1 where none is."""
+    marked = runs = 0
+    for blocks, marks in sides:
+        states = [block in marks for block in blocks]
+        marked += sum(states)
+        runs += sum(here and not before for before, here in pairwise([False, *states]))
+    return marked / runs if runs else 1.0
 
 
 def worse(counts: tuple[int, int], trials: tuple[int, int]) -> int | None:

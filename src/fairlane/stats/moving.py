@@ -24,12 +24,12 @@ from fairlane.study.base import FEW_BLOCKS, OWN_BLOCKS
 KEEP, ALONE = OWN_BLOCKS, FEW_BLOCKS
 """Units that must stay: where cells lend each other their spread, and where they do not."""
 MOVES = 0.2
-"""Chance of a slope as steep as this one where there is none, from which on there is said to be none. Well above 5 %: a
-slope that is overlooked makes false words, one that is seen by mistake costs a block (docs/statistics.md)."""
+"""p of the slope above which the blocks count as settled. Well above 5 %: overlooking a slope makes false words, seeing
+one by mistake costs a block (docs/statistics.md)."""
 PROVEN = 0.05
 """Chance of a slope over all units below which it takes the word."""
 POOLED = 0.25
-"""Chance of so much more spread from which on cells are said to err independently."""
+"""p of the F test above which the cells' own residuals are pooled with those of the means."""
 AHEAD = 2
 """Units ahead, as a multiple of those that stay, in which a slope must not undo a word."""
 MOST = 0.5

@@ -24,6 +24,7 @@ from fairlane.stats.histogram import (
     percentile,
     quantiles,
 )
+from fairlane.stats.missing import FEW, reach
 from fairlane.stats.samples import Samples
 
 Shelf = Mapping[str, Mapping[int, "Reading"]]
@@ -80,14 +81,14 @@ class Row(NamedTuple):
     log_ratio: float
 
 
-def by_unit(logs: Mapping[int, float], each: int) -> tuple[float, ...]:
-    """Block -> figure as one figure per unit of ``each`` blocks, in order: the mean of its blocks that count."""
+def by_unit(logs: Mapping[int, float], each: int) -> dict[int, float]:
+    """Block -> figure as unit of ``each`` blocks -> figure, in order: the mean of its blocks that count."""
     if each == 1:
-        return tuple(logs[block] for block in sorted(logs))
+        return {block: logs[block] for block in sorted(logs)}
     units: dict[int, list[float]] = {}
     for block, log in sorted(logs.items()):
         units.setdefault(block // each, []).append(log)
-    return tuple(math.fsum(unit) / len(unit) for unit in units.values())
+    return {unit: math.fsum(own) / len(own) for unit, own in units.items()}
 
 
 class LaneData(ABC):
@@ -105,6 +106,12 @@ class LaneData(ABC):
     @abstractmethod
     def effect(self) -> Estimate:
         """Mean log-ratio of the figures. ValueError: there are none."""
+
+    @abstractmethod
+    def filled(self, everywhere: tuple[float, float] = (0.0, 0.0), /) -> tuple[Estimate, ...]:
+        """The effect if the trials without a figure had been as bad for the lane as they may have been, and as good
+        (``missing``); empty: all have one, or a lane has none. ``everywhere``: shares of both lanes' trials without
+        one, in all cells together."""
 
     @property
     @abstractmethod
@@ -128,6 +135,9 @@ class Pair(LaneData):
     each: int = 1
     """Blocks per provisioning, where volumes and machines are made anew: then that is the unit, and not the block
     (Kalibera and Jones, ISMM 2013)."""
+    gaps: Mapping[int, "Logs"] = field(default_factory=dict, hash=False)
+    """The blocks in which a trial has no figure, or only that of a second try: the logarithms of both lanes, without
+    it."""
 
     @property
     def n(self) -> int:
@@ -143,9 +153,39 @@ class Pair(LaneData):
         if not self.rows:
             raise ValueError("no block counts")
         return Effect(
-            by_unit({row.block: row.log_ratio for row in self.rows}, self.each),
+            tuple(by_unit({row.block: row.log_ratio for row in self.rows}, self.each).values()),
             sum(row.lane.step + row.baseline.step for row in self.rows) / len(self.rows),
         )
+
+    @cached_property
+    def logs(self) -> dict[int, "Logs"]:
+        """The logarithms of both lanes' figures, by block; None: it has none, or only that of a second try."""
+        known = {row.block: (math.log(row.lane.value), math.log(row.baseline.value)) for row in self.rows}
+        return {**known, **self.gaps}
+
+    @property
+    def missing(self) -> tuple[int, int]:
+        """Trials of each lane without a figure."""
+        return sum(log is None for log, _ in self.gaps.values()), sum(log is None for _, log in self.gaps.values())
+
+    def filled(self, everywhere: tuple[float, float] = (0.0, 0.0), /) -> tuple[Effect, ...]:
+        sides = [[log for both in self.logs.values() if (log := both[side]) is not None] for side in (0, 1)]
+        if not self.rows or not all(sides):
+            return ()
+        own = [gone / len(self.logs) for gone in self.missing]
+        shares = [max(here, share if share > FEW else 0.0) for here, share in zip(own, everywhere, strict=True)]
+        if not any(shares):
+            return ()
+        low, high = reach(sides, shares)
+        ours, theirs = map(median, sides)
+        rest = [share - here for share, here in zip(shares, own, strict=True)]
+
+        def effect(mine: float, other: float) -> Effect:
+            shift = rest[0] * mine - rest[1] * other
+            ratios = {b: _or(x, ours + mine) - _or(y, theirs + other) + shift for b, (x, y) in self.logs.items()}
+            return replace(self.effect, logs=tuple(by_unit(ratios, self.each).values()))
+
+        return effect(low, high), effect(high, low)
 
     @property
     def blocks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -162,9 +202,21 @@ class Pair(LaneData):
 
     def between(self, first: int, end: int) -> "Pair":
         """The pair in the blocks from ``first`` on, below ``end``."""
-        if not self.rows or (self.rows[0].block >= first and self.rows[-1].block < end):
+        blocks = [*(row.block for row in self.rows), *self.gaps]
+        if not self.rows or (min(blocks) >= first and max(blocks) < end):
             return self
-        return replace(self, rows=tuple(row for row in self.rows if first <= row.block < end))
+        return replace(
+            self,
+            rows=tuple(row for row in self.rows if first <= row.block < end),
+            gaps={block: logs for block, logs in self.gaps.items() if first <= block < end},
+        )
+
+
+Logs = tuple[float | None, float | None]
+
+
+def _or(log: float | None, instead: float) -> float:
+    return instead if log is None else log
 
 
 @dataclass(frozen=True)
@@ -174,6 +226,8 @@ class Apart(LaneData):
     lane: Mapping[int, Figure]
     baseline: Mapping[int, Figure]
     voided: int
+    missing: tuple[int, int] = (0, 0)
+    """Trials of each lane without a figure, those that were then carried out once more among them."""
 
     @property
     def n(self) -> int:
@@ -186,6 +240,22 @@ class Apart(LaneData):
         sides = (tuple(self.lane.values()), tuple(self.baseline.values()))
         ours, theirs = (tuple(math.log(figure.value) for figure in side) for side in sides)
         return Samples(ours, theirs, sum(math.fsum(f.step for f in side) / len(side) for side in sides))
+
+    def filled(self, _everywhere: tuple[float, float] = (0.0, 0.0), /) -> tuple[Samples, ...]:
+        effect = self.effect
+        if not any(self.missing):
+            return ()
+        sides = effect.lane, effect.baseline
+        low, high = reach(sides, [gone / (len(logs) + gone) for logs, gone in zip(sides, self.missing, strict=True)])
+
+        def samples(mine: float, other: float) -> Samples:
+            ours, theirs = (
+                (*logs, *[median(logs) + off] * gone)
+                for logs, off, gone in zip(sides, (mine, other), self.missing, strict=True)
+            )
+            return Samples(ours, theirs, effect.resolution)
+
+        return samples(low, high), samples(high, low)
 
     @property
     def blocks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -292,30 +362,42 @@ def _stalled(observation: Observation) -> bool:
     return bool(min(rates) < _LOW * median(rates))
 
 
-def upto(shelf: Shelf, blocks: int) -> dict[str, dict[int, Reading]]:
+def upto(shelf: Shelf, blocks: float) -> dict[str, dict[int, Reading]]:
     """The shelf after the first ``blocks`` blocks."""
     return {lane: {b: r for b, r in readings.items() if b < blocks} for lane, readings in shelf.items()}
 
 
 def pair(shelf: Shelf, lane: str, baseline: str, metric: str, each: int = 1) -> Pair:
-    """The blocks in which either lane ran, in order; one without a figure voids its block, nothing is imputed.
-    ``each``: blocks per provisioning, if there are several."""
+    """The blocks in which either lane ran, in order; one without a figure voids its block. ``each``: blocks per
+    provisioning, if there are several."""
     ours, theirs = shelf.get(lane, {}), shelf.get(baseline, {})
     blocks = sorted({*ours, *theirs})
-    rows = []
+    rows, gaps = [], {}
     for b in blocks:
         mine, other = ours.get(b), theirs.get(b)
-        if mine and other and (ahead := mine.figures.get(metric)) and (behind := other.figures.get(metric)):
+        if not mine or not other:  # an interruption is nobody's failure
+            continue
+        ahead, behind = mine.figures.get(metric), other.figures.get(metric)
+        if ahead and behind:
             ratio = math.log(ahead.value) - math.log(behind.value)
             rows.append(Row(b, ahead, behind, mine.position < other.position, ratio))
-    return Pair(tuple(rows), len(blocks) - len(rows), each)
+        if not ahead or not behind or mine.lost or other.lost:
+            gaps[b] = _log(mine, ahead), _log(other, behind)
+    return Pair(tuple(rows), len(blocks) - len(rows), each, gaps)
+
+
+def _log(reading: Reading, figure: Figure | None) -> float | None:
+    """None: there is no figure, or it is that of a second try."""
+    return None if figure is None or reading.lost else math.log(figure.value)
 
 
 def apart(shelf: Shelf, lane: str, baseline: str, metric: str) -> Apart:
     """All trials of both lanes that have the figure, whatever their numbers."""
     sides = [shelf.get(name, {}) for name in (lane, baseline)]
     ours, theirs = ({b: r.figures[metric] for b, r in sorted(s.items()) if metric in r.figures} for s in sides)
-    return Apart(ours, theirs, sum(map(len, sides)) - len(ours) - len(theirs))
+    voided = len(sides[0]) - len(ours), len(sides[1]) - len(theirs)
+    lost = [sum(side[b].lost for b in known) for side, known in zip(sides, (ours, theirs), strict=True)]
+    return Apart(ours, theirs, sum(voided), (voided[0] + lost[0], voided[1] + lost[1]))
 
 
 def too_few_beyond(shelf: Shelf, lanes: Sequence[str], metric: str) -> int | None:

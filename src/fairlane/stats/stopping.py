@@ -9,6 +9,7 @@ from scipy.special import ndtr, stdtrit
 from fairlane.records import Observation, Word
 from fairlane.stats.answers import answer, margin_of, undone
 from fairlane.stats.contests import Claims, Contest, Stage, lent
+from fairlane.stats.effects import Estimate
 from fairlane.stats.efficiency import efficient
 from fairlane.stats.looks import level
 
@@ -61,8 +62,10 @@ def _goes_on(claims: Claims, contest: Contest) -> bool:
     stage = claims.stage(contest)
     if not stage or stage.past.unsettled:
         return True
+    if stage.filled and stage.blocks < _TIE:  # of fewer, one that failed is no exception yet
+        return True
     made = answer(claims, contest)
-    if made.withheld:  # more blocks seldom make failures and stalls even
+    if made.withheld and made.withheld.kind != "missing":  # more blocks seldom make failures and stalls even
         return stage.blocks < _TIE
     if made.word == "inconclusive":
         return stage.effect.n < _PARKED or chance(claims, contest, stage) >= _HOPELESS
@@ -82,16 +85,21 @@ def _settled(claims: Claims, contest: Contest, stage: Stage, word: Word) -> bool
 def _clear(claims: Claims, contest: Contest, stage: Stage) -> bool:
     """Whether the printed interval lies beyond the margin, or is within half of it about the estimate."""
     edge, level = math.log1p(margin_of(claims.study, contest.metric)), stage.printed_level(claims.alpha)
-    half = stage.effect.half_width(level)
-    return abs(stage.effect.mean) - half >= edge or half <= edge / 2
+    (low, high), mean = stage.ends(level), stage.effect.mean
+    return low >= edge or high <= -edge or max(high - mean, mean - low) <= edge / 2
 
 
 def chance(claims: Claims, contest: Contest, stage: Stage) -> float:
     """Chance (0..1) that the contest gets any word at its last planned look: its predictive power, by the normal
     approximation, which knows the ratio no better than the blocks so far (Spiegelhalter, Freedman and Blackburn,
     Control. Clin. Trials 7, 1986), at the whole alpha, to which Holm's rate may still loosen as other cells are
-    decided. It ends no test early, so it costs no error."""
-    effect, edge, mean = stage.effect, math.log1p(margin_of(claims.study, contest.metric)), abs(stage.effect.mean)
+    decided. It ends no test early, so it costs no error. Where trials have no figure: the least, whatever they would
+    have shown."""
+    return min(_chance(claims, contest, stage, effect) for effect in (stage.effect, *stage.filled))
+
+
+def _chance(claims: Claims, contest: Contest, stage: Stage, effect: Estimate) -> float:
+    edge, mean = math.log1p(margin_of(claims.study, contest.metric)), abs(effect.mean)
     last, done = stage.plan[-1], min(effect.n / stage.plan[-1], 1.0)
     error = effect.sd / math.sqrt(last)
     df = effect.df + last - effect.n
