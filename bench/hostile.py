@@ -12,7 +12,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -59,14 +59,14 @@ def carried_out(asked: Study, made: Simulated) -> Evidence:
     run: Evidence = evidence(asked, made.logs, blocks)
     for look, n in enumerate(asked.design.looks):
         blocks |= dict.fromkeys(goes_on, n)
-        run = _with_failures(evidence(asked, made.logs, blocks), asked, made)
+        run = with_failures(evidence(asked, made.logs, blocks), asked, made)
         goes_on = open_cells(asked, run.observations, look)
         if not goes_on:
             break
     return run
 
 
-def _with_failures(run: Evidence, asked: Study, made: Simulated) -> Evidence:
+def with_failures(run: Evidence, asked: Study, made: Simulated) -> Evidence:
     if made.failed is None:
         return run
     place = {cell.key: i for i, cell in enumerate(asked.cells())}
@@ -462,24 +462,24 @@ def gate(rng: np.random.Generator, studies: int) -> Iterator[Row]:
         yield Row(f"a cell at the limit passes, {rule}", 0.05, one, 24 * some)
 
 
-CASES = {
-    case.__name__: case
-    for case in (calm, ties, failures, uneven, moving, remembering, few, dependence, provisionings, gate)
-}
+Case = Callable[[np.random.Generator, int], Iterator[Row]]
 
 
-def rows(case: str, studies: int, seed: int) -> list[Row]:
-    return list(CASES[case](np.random.default_rng((seed, *case.encode())), studies))
+def rows(case: Case, studies: int, seed: int) -> list[Row]:
+    return list(case(np.random.default_rng((seed, *case.__name__.encode())), studies))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(description: str, all_cases: Sequence[Case]) -> None:
+    """Run the cases that the command line names, and print their rows."""
+    by_name = {case.__name__: case for case in all_cases}
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="150 studies")
     parser.add_argument("--studies", type=int, default=1000, help="of one comparison, per row")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("cases", nargs="*", help=f"only these: {', '.join(CASES)}")
+    parser.add_argument("cases", nargs="*", help=f"only these: {', '.join(by_name)}")
     asked = parser.parse_args()
-    cases, studies = asked.cases or list(CASES), 150 if asked.quick else asked.studies
+    cases = [by_name[name] for name in asked.cases or by_name]
+    studies = 150 if asked.quick else asked.studies
     missed = False
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for made in pool.map(rows, cases, [studies] * len(cases), [asked.seed] * len(cases)):
@@ -494,4 +494,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, (calm, ties, failures, uneven, moving, remembering, few, dependence, provisionings, gate))

@@ -83,7 +83,7 @@ def test_published_claims_are_asked_without_a_checkout(installed: Path, tmp_path
     asked = ["replicate", "--quick", "--study", "003", "--format", "json"]
     told = json.loads(run([installed / "fairlane", *asked], tmp_path))
     assert {claim["study"] for claim in told["claims"]} == {"003"}
-    assert told["summary"]["direction"]["disagree"] == 4
+    assert told["summary"]["direction"]["disagree"] == 2
 
 
 def test_the_schema_and_every_command_come_up_without_the_developers_tools(installed: Path, tmp_path: Path) -> None:

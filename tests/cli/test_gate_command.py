@@ -70,6 +70,7 @@ def test_the_table_says_what_was_seen_and_why(folder: str, capsys: pytest.Captur
     assert lines[3] == BAD
     assert lines[4].startswith("  ✗ not met  64k randread qd16  +")
     assert "+60.0 %" in lines[5]
+    assert lines[-1] == "Error rate 5 % (alpha), margin 5 % (IOPS)"
 
 
 def test_json_and_markdown(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,9 +78,10 @@ def test_json_and_markdown(folder: str, capsys: pytest.CaptureFixture[str]) -> N
     assert run(["gate", folder, "--rule", GOOD, "--format", "json"]) == Exit.OK
     rows = json.loads(capsys.readouterr().out)
     assert [(row["rule"], row["outcome"]) for row in rows] == [(GOOD, "met")] * 2
+    assert {(row["alpha"], row["margin"]) for row in rows} == {(0.05, 0.05)}
     assert run(["gate", folder, "--rule", BAD, "--format", "md"]) == Exit.NOT_DECIDED
     head = capsys.readouterr().out.splitlines()[0]
-    assert head.strip("| ").split(" | ") == ["rule", "cell", "outcome", "seen", "reason"]
+    assert head.strip("| ").split(" | ") == ["rule", "cell", "outcome", "seen", "reason", "alpha", "margin"]
 
 
 def test_junit_has_a_case_per_rule_and_cell(folder: str, tmp_path: Path) -> None:

@@ -56,15 +56,15 @@ def test_the_table_fits_80_columns_and_has_every_claim(out: str, capsys: pytest.
     assert set(words) <= set(WORDS)
     assert re.search(r"^003-tiers\n(?:  claim .+\n|     .+\n)+  answer +disagree$", told, re.MULTILINE)
     direction, size = told.rstrip().splitlines()[-2:]
-    assert re.findall(r"\d+", direction) == ["0", "4", "0", "8"]
-    assert re.findall(r"\d+", size) == ["9", "0", "4", "5"]
+    assert re.findall(r"\d+", direction) == ["0", "2", "0", "10"]
+    assert re.findall(r"\d+", size) == ["9", "0", "3", "6"]
     assert re.search(r"^  above_cap: iops +critical +2 +2 +0$", told, re.MULTILINE)
 
 
 def test_json_has_all_of_it(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(printed(capsys, *TABLES, "--out", out, "--format", "json"))
-    assert told["summary"]["direction"] == dict(zip(WORDS, (0, 4, 0, 8), strict=True))
-    assert told["summary"]["size"] == {"agree": 0, "disagree": 4, UNKNOWN: 5}
+    assert told["summary"]["direction"] == dict(zip(WORDS, (0, 2, 0, 10), strict=True))
+    assert told["summary"]["size"] == {"agree": 0, "disagree": 3, UNKNOWN: 6}
     entry = next(c for c in told["claims"] if c["id"] == "003-mixed")
     assert entry["answer"] == {"direction": UNKNOWN, "size": UNKNOWN}
     assert entry["size"] == {"least": 2.16, "most": 2.29}

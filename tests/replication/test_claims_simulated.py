@@ -104,7 +104,8 @@ def test_a_size_is_confirmed_by_the_size_and_never_by_the_sign() -> None:
     assert shares(1.285, 0.3, "faster than", PUBLISHED).get("size agree", 0) <= 0.01, "so wide that it fits anything"
     for truth in (1.1, 1.5):
         far = shares(truth, 0.01, "faster than", PUBLISHED)
-        assert (far["direction agree"], far["size disagree"]) == (1, 1)
+        assert far["size disagree"] == 1
+        assert far["direction agree"] >= 0.99, "where ten blocks by chance look like a lane that moves, it stays open"
 
 
 @pytest.mark.parametrize("truth", [1.27 / 1.05, 1.30 * 1.05])

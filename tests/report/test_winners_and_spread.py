@@ -18,7 +18,7 @@ LABELS = {"local": "local", "iscsi": "iSCSI", "nvme-tcp": "NVMe/TCP"}
 
 
 def test_cells_with_the_same_answer_share_a_line(case):
-    (view,) = views(case[0], judge(case[0], ()), LABELS)
+    (view,) = views(case[0], judge(case[0], ()), (), LABELS)
     assert "IOPS" in view.title
     ((cells, answer),) = view.lines
     assert (figures(cells), answer) == (["8"], "local")
@@ -30,7 +30,7 @@ def test_cells_with_the_same_answer_share_a_line(case):
 
 def test_lanes_that_are_not_told_apart_are_named_together(case):
     evidence = paired(case, 0.1, 0.1)
-    (view,) = views(evidence, judge(evidence, ()), LABELS)
+    (view,) = views(evidence, judge(evidence, ()), (), LABELS)
     cells, answer = view.lines[0]
     assert [label for label in LABELS.values() if label in answer] == list(LABELS.values())
     assert figures(cells) == ["8"]
@@ -41,7 +41,7 @@ def test_a_critical_finding_withholds_it_and_a_refusal_leaves_the_lane_out(case)
     first, second, *others = [cell.key for cell in evidence.cells()]
     drops = Finding("drops", "critical", "3 packets were dropped", (first,), ("local",))
     refusal = Finding("unmatched", "critical", "the disks differ", (second,), ("nvme-tcp",), refuses=True)
-    (view,) = views(evidence, judge(evidence, (drops, refusal)), LABELS)
+    (view,) = views(evidence, judge(evidence, (drops, refusal)), (drops, refusal), LABELS)
     told = dict(view.lines)
     withheld = told[evidence.cells()[0].name]
     assert not any(label in withheld for label in LABELS.values())

@@ -105,6 +105,9 @@ def test_where_the_lane_fails_often_elsewhere_this_cell_was_lucky():
         least, most = found.filled(everywhere)
         assert (least.mean, most.mean) == pytest.approx((math.log(1.2) - off, math.log(1.2) + off))
         assert least.sd == most.sd == found.effect.sd
+    one = pair({**shelf, "new": readings([1.2] * 5 + [None])}, "new", "base", "iops")
+    assert [e.mean for e in one.filled((0.05, 0.0))] == pytest.approx([math.log(1.2)] * 2), "one in all cells"
+    assert one.filled((0.17, 0.0))[0].mean < one.filled()[0].mean < math.log(1.15), "one of many"
     own = pair({**shelf, "new": readings([1.2] * 3 + [None] * 3)}, "new", "base", "iops")
     assert own.filled((0.5, 0.0)) == own.filled((0.2, 0.0)) == own.filled()
 

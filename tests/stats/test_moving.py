@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fairlane.records import Evidence
-from fairlane.stats.answers import Answer, undone
+from fairlane.stats.answers import moved, word
 from fairlane.stats.contests import ALIKE
 from fairlane.stats.moving import ALONE, MOVES, Move, move, trend
 from fairlane.stats.neighbours import memory
@@ -94,13 +94,16 @@ def test_too_few_blocks_tell_nothing(values):
 
 def test_a_slope_undoes_a_word_that_it_leads_away_from():
     assert Move(10, first=4, slope=0.004).ahead == pytest.approx(0.048), "6 units stay, 12 more are looked ahead"
-    slower = Answer("slower", (-0.1, -0.04), (-0.09, -0.05))
-    assert undone(slower, 0.05, 0.048)
-    assert not undone(slower, 0.05, 0.03)
-    assert not undone(slower, 0.05, -0.048), "it grows"
-    tie = Answer("tie", (-0.01, 0.02), (-0.005, 0.015))
-    assert undone(tie, 0.05, 0.048)
-    assert not undone(tie, 0.05, 0.03)
+    slower, tie = ((-0.1, -0.04), (-0.09, -0.06)), ((-0.01, 0.02), (-0.005, 0.015))
+    for made, (joint, test), shift, stands in (
+        ("slower", slower, 0.048, False),
+        ("slower", slower, 0.03, True),
+        ("slower", slower, -0.048, True),  # it grows
+        ("tie", tie, 0.048, False),
+        ("tie", tie, 0.03, True),
+    ):
+        assert word(-0.01, joint, test, 0.05, 1) == made
+        assert (word(-0.01, moved(joint, shift), moved(test, shift), 0.05, 1) == made) == stands
 
 
 def test_how_far_the_lanes_moved_on():

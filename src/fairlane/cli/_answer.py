@@ -37,6 +37,7 @@ def show(
 ) -> None:
     """Print the question, the verdicts on primary metrics, the answers, and how many findings there are."""
     from fairlane.report import model
+    from fairlane.report.prose import terms
 
     report = model.build(evidence, verdicts, findings)
     _say(report.question)
@@ -52,6 +53,8 @@ def show(
     print_verdicts(evidence, shown, "table")
     if alone := next(filter(None, map(_alone, shown)), ""):
         _say(f"* {alone}")
+    if shown:
+        _say(f"{terms(evidence.study, [v.metric for v in shown])}.")
     click.echo()
     if explain:
         print_notes(report, verdicts)

@@ -1,6 +1,7 @@
 """``fairlane gate``: judge a run by rules, for acceptance tests and CI."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -46,9 +47,10 @@ def command(
     """
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_rows
-    from fairlane.gate.decide import decide
+    from fairlane.gate.decide import decide, metrics_of
     from fairlane.gate.grammar import FORMS, parse, parse_file
     from fairlane.guard.accept import accepting
+    from fairlane.report.prose import terms
     from fairlane.report.text import clean
     from fairlane.runs.read import load_run
     from fairlane.study.load import read_text
@@ -74,13 +76,16 @@ def command(
             "outcome": o.word,
             "seen": clean(o.observed),
             "reason": clean(o.reason),
+            "alpha": evidence.study.design.alpha,
+            "margin": o.verdict.margin if o.verdict else None,
         }
         for o in outcomes
     ]
     if output == "table":
         _lines(rows)
+        click.echo(terms(evidence.study, metrics_of(rules, evidence.study)))
     else:
-        print_rows(rows, output, columns=("rule", "cell", "outcome", "seen", "reason"))
+        print_rows(rows, output, columns=("rule", "cell", "outcome", "seen", "reason", "alpha", "margin"))
     return Exit.OK if all(o.word == "met" for o in outcomes) else Exit.NOT_DECIDED
 
 
@@ -94,7 +99,7 @@ def _own(run: Path) -> tuple[str, ...]:
 _SIGN = {"met": "✓", "not met": "✗", "not proven": "?", "refused": "✕"}
 
 
-def _lines(rows: list[dict[str, str]]) -> None:
+def _lines(rows: list[dict[str, Any]]) -> None:
     """Each rule, and under it a line or two per cell: a table of whole rules would fit no terminal."""
     rule = None
     for row in rows:

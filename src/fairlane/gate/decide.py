@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Literal
 from fairlane.errors import FairlaneError
 from fairlane.gate.absolute import Level, level_of
 from fairlane.gate.cells import chosen, known_lane, shown
-from fairlane.gate.intervals import Proof, against, by_intervals, flattered
+from fairlane.gate.intervals import Ends, Proof, against, by_intervals, flattered
 from fairlane.gate.rules import Absolute, Clean, Compared, Relative, Rule
 from fairlane.metrics import METRICS
 from fairlane.records import Cell, Evidence, Finding, Severity, Verdict
 from fairlane.report import phrases
-from fairlane.stats.judge import judge
+from fairlane.stats.judge import claimed, doubts, factors, unseen, verdicts
 from fairlane.stats.lopsided import burdens
 from fairlane.stats.pairs import pair, shelve, upto
 
@@ -87,6 +87,11 @@ def cells_of(rule: Rule, study: "Study") -> tuple[Cell, ...]:
     return cells
 
 
+def metrics_of(rules: Sequence[Rule], study: "Study") -> list[str]:
+    """The metrics in which the rules compare two lanes."""
+    return [_metric(r, study, cell) for r in rules if isinstance(r, Compared) for cell in cells_of(r, study)]
+
+
 def _metric(rule: Compared, study: "Study", cell: Cell) -> str:
     """The metric in which two lanes are compared in a cell."""
     primary: str = study.workloads[cell.workload].primary
@@ -99,7 +104,9 @@ class _Side:
     def __init__(self, evidence: Evidence, check: Check) -> None:
         self.evidence = evidence
         self.findings = check(evidence)
-        self.verdicts = {(v.key, v.lane, v.metric): v for v in judge(evidence, self.findings)}
+        self.claims = claimed(evidence, self.findings)
+        self.verdicts = {(v.key, v.lane, v.metric): v for v in verdicts(self.claims, self.findings)}
+        self.contests = {(c.cell.key, c.lane, c.metric): c for c in self.claims.contests}
 
 
 class Gate:
@@ -177,12 +184,14 @@ class Gate:
         if v.tie_low is None or v.tie_high is None:
             return "not proven", observed, "; ".join(v.notes) or "there is no interval"
         proof, reason = by_intervals(rule, v)
-        if proof != "not proven" and (burden := self._burden(rule, cell, v, proof)):
-            return "not proven", observed, burden
+        if proof != "not proven" and (why := self._burden(rule, cell, v, proof) or self._doubt(rule, side, v, proof)):
+            return "not proven", observed, why
         word: Word = proof
         if isinstance(rule, Relative) and rule.block is not None and word != "not met":
             word, reason, worst = self._blocks(rule, cell, v, word, reason)
             observed = f"{observed}; {worst}" if worst else observed
+        if word == "met" and not self.own.evidence.modelled:
+            observed += _unnoticed(v.blocks)
         if word == "not proven" and v.more_blocks:
             reason += f"; {phrases.further([v])} may"
         return word, observed, reason
@@ -199,6 +208,16 @@ class Gate:
         if self.study.design.paired:
             shelf = upto(shelf, v.blocks + v.voided)  # later blocks wait for the next look
         return next((note for side, note in burdens(shelf, rule.lane, rule.baseline, v.metric) if side in sides), "")
+
+    def _doubt(self, rule: Compared, side: _Side, v: Verdict, proof: Proof) -> str:
+        """Why the intervals that give this outcome may be wrong, so that it could be another; empty: it holds all the
+        same."""
+        for doubt in doubts(side.claims, side.contests[v.key, v.lane, v.metric]):
+            (low, high), (tie_low, tie_high) = map(factors, (doubt.joint, doubt.tie))
+            other = dataclasses.replace(v, joint_low=low, joint_high=high, tie_low=tie_low, tie_high=tie_high)
+            if by_intervals(rule, other)[0] != proof:
+                return doubt.because
+        return ""
 
     def _blocks(self, rule: Relative, cell: Cell, v: Verdict, word: Word, reason: str) -> tuple[Word, str, str]:
         """Apply ``no block below`` to a rule whose interval gave ``word``; also returns the worst block in words."""
@@ -221,26 +240,37 @@ class Gate:
             )
         if stain := _stain(self.own.findings, cell, (rule.lane,)):
             return self._outcome(rule, cell, "refused", "", stain)
-        level = level_of(evidence, self.shelves.get(cell.key, {}), rule.lane, metric.name)
+        level = level_of(evidence, self.shelves, cell, rule.lane, metric.name)
         if isinstance(level, str):
             return self._outcome(rule, cell, "refused", "", level)
-        if level.low is None or level.high is None:
+        if level.ends is None:
             return self._outcome(rule, cell, "not proven", metric.format(level.mean), "the spread is unknown")
-        observed = f"{metric.format(level.mean)} ({metric.format(level.low)} to {metric.format(level.high)})"
-        limit = rule.limit.value
+        low, high = level.ends
+        observed = f"{metric.format(level.mean)} ({metric.format(low)} to {metric.format(high)})"
         word: Word
-        word, reason = against(
-            least=rule.least,
-            strict=len(rule.sign) == 1,
-            limit=limit,
-            low=level.low,
-            high=level.high,
-            named=metric.format(limit),
-        )
+        word, reason = _by_level(rule, level.ends)
+        for because, ends in level.doubts if word != "not proven" else ():
+            if _by_level(rule, ends)[0] != word:
+                word, reason = "not proven", because
+                break
         if rule.block is not None and word != "not met":
             word, reason, worst = _levels(rule, level, word, reason)
             observed = f"{observed}; {worst}"
+        if word == "met":
+            observed += _unnoticed(len(level.blocks))
         return self._outcome(rule, cell, word, observed, reason)
+
+
+def _unnoticed(blocks: int) -> str:
+    """What a rule that is met says nothing of."""
+    return f"; slow trials in up to {phrases.share(round(unseen(blocks), 2))} can go unnoticed"
+
+
+def _by_level(rule: Absolute, ends: Ends) -> tuple[Proof, str]:
+    (low, high), limit, strict = ends, rule.limit.value, len(rule.sign) == 1
+    return against(
+        least=rule.least, strict=strict, limit=limit, low=low, high=high, named=METRICS[rule.metric].format(limit)
+    )
 
 
 def _levels(rule: Absolute, level: Level, word: Word, reason: str) -> tuple[Word, str, str]:

@@ -97,7 +97,7 @@ def views(
         return ()
     observations = evidence.observations
     shelves = shelve(observations)
-    carried = guarded(capacities(study, observations, override), findings)
+    carried = guarded(capacities(study, observations, override, modelled=evidence.modelled), findings)
     equal: dict[str, tuple[Capacity, ...]] = {}
     rate = knee.share(study, all_ladders)
     result = []
@@ -124,7 +124,9 @@ def views(
                     law = "" if ladder.open_loop else _law(rungs)
                     curves.append(Curve(label[lane], index, rungs, law, point, _returns(point) if point else ""))
             if curves:
-                equal.setdefault(metric, guarded(at_equal_terms(study, observations, metric), findings))
+                equal.setdefault(
+                    metric, guarded(at_equal_terms(study, observations, metric, modelled=evidence.modelled), findings)
+                )
                 at_equal = [c for c in equal[metric] if c.question.ladder == ladder]
                 answers = [
                     _answer(c, label) for c in carried if c.question.ladder == ladder and c.question.metric == metric
@@ -210,12 +212,9 @@ def _answer(c: Capacity, label: Mapping[str, str]) -> str:
     unit = " IOPS" if rate == "iops" else ""  # others have theirs
     return (
         f"Within {metric.title} of {metric.format(c.question.at)}, {lane} carries {ours}{unit}, {baseline} {theirs}: "
-        f"{SYMBOL[c.verdict]} {c.verdict}{changed}{_WITHHELD if c.withheld else ''} "
+        f"{SYMBOL[c.verdict]} {c.verdict}{changed}{f', withheld: {c.withheld}' if c.withheld else ''} "
         f"({count(c.blocks, 'block')}){notes}."
     )
-
-
-_WITHHELD = ", withheld: a critical finding concerns one of its loads"
 
 
 def _change(c: Capacity) -> str:

@@ -68,7 +68,7 @@ def build(
         refusals=refusals.refusals(evidence, shown, findings, around.commands[:1]),
         banners=prose.banners(evidence, invented=around.invented),
         sections=sections,
-        winners=winners.views(evidence, shown, label),
+        winners=winners.views(evidence, shown, findings, label),
         scope=prose.scope(evidence, verdicts),
         sureness=prose.sureness(evidence, shown, findings),
         scores=scorecard.views(evidence, shown, label),

@@ -20,13 +20,14 @@ SYMBOL: dict[Word, str] = {
 """Symbol before the verdict word, so that colour is never the only mark."""
 
 MEANING: dict[Word, str] = {
-    "faster": "better than the baseline: over all primary comparisons and interim analyses, at most 5 % of studies "
-    "(by default) have a false one. The difference may be below the margin; its interval shows the size.",
+    "faster": "better than the baseline: where blocks are independent, at most 5 % of studies (by default) have a "
+    "false one, over all primary comparisons and interim analyses. The difference may be below the margin; its "
+    "interval shows the size.",
     "slower": "the same, worse than the baseline.",
     "different-but-small": "a difference, and smaller than the margin.",
     "tie": "equal within the margin by two one-sided tests: the interval of that test lies within it. It holds for "
     "the trials that ran; How sure is it says how many stalls they may have missed.",
-    "inconclusive": "neither a difference nor a tie is proven, or failures or stalls of one lane withhold the "
+    "inconclusive": "neither a difference nor a tie is proven, or failures or stalls withhold the "
     "verdict. An interval that excludes zero may still be inconclusive, because the study makes many comparisons.",
     "no-spread": "compared from so few trials that their spread is unknown: no claim is possible.",
     "refused": "the two lanes are not comparable here; the reason is given beside it.",

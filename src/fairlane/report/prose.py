@@ -5,17 +5,22 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from fairlane.errors import FairlaneError
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import fleet, phrases
 from fairlane.report.phrases import count, share
 from fairlane.report.text import MINUS
+from fairlane.stats.answers import margin_of
 from fairlane.stats.looks import CALM
 from fairlane.stats.variance import splits
 from fairlane.study.base import PROVISIONINGS_FOR_OTHERS, Design
 from fairlane.study.load import parse_study
 from fairlane.verdicts.scorecard import by_reason
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,15 @@ _FEW = 6
 """Blocks below which the shape of their distribution is unknown; the sign-flip test begins here too."""
 
 
+def terms(study: "Study", metrics: Sequence[str]) -> str:
+    """The error rate and the margins that decide: ``Error rate 5 % (alpha), margin 5 % (IOPS)``."""
+    by_margin: dict[float, list[str]] = {}
+    for name in dict.fromkeys(metrics):
+        by_margin.setdefault(margin_of(study, name), []).append(phrases.metric_of(name).title)
+    margins = [f"margin {share(margin)} ({', '.join(titles)})" for margin, titles in by_margin.items()]
+    return ", ".join([f"Error rate {share(study.design.alpha)} (alpha)", *margins])
+
+
 def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> tuple[str, ...]:
     """Sentences for and against trusting the answer."""
     study, observations = evidence.study, evidence.observations
@@ -83,7 +97,8 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     if len(primary) > 1 and any(v.low is not None for v in primary):
         sentences.append(
             f"With {len(primary)} primary comparisons, a false difference appears in at most "
-            f"{share(study.design.alpha)} of such studies (Holm, all interim analyses included). Intervals are "
+            f"{share(study.design.alpha)} of such studies where blocks are independent (Holm, all interim analyses "
+            "included). Intervals are "
             f"those of one comparison: {share(1 - study.design.alpha)}."
         )
     if missed := [v.unseen for v in primary if v.unseen]:
@@ -108,7 +123,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     if failed:
         sentences.append(
             f"{len(failed)} of {count(len(observations), 'trial')} failed; each voids its block in its comparisons, "
-            "and the intervals allow for what it may have shown. No outlier was dropped."
+            "and the intervals allow for the figure that the trial may have had. No outlier was dropped."
         )
     elif observations and not study.platform.measured_here:
         sentences.append(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairlane.records import Evidence, Verdict, Winners
+from fairlane.records import Evidence, Finding, Verdict, Winners
 from fairlane.report.phrases import count, coverage, interval, metric_of
 from fairlane.report.svg import Table
 from fairlane.report.text import DASH
@@ -24,9 +24,11 @@ class WinnersView:
     """Per cell: the interval of every lane, the lane that beats it, and the plausible winners."""
 
 
-def views(evidence: Evidence, verdicts: Sequence[Verdict], label: Mapping[str, str]) -> tuple[WinnersView, ...]:
+def views(
+    evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding], label: Mapping[str, str]
+) -> tuple[WinnersView, ...]:
     """By workload, in the order of the study; none with fewer than three lanes."""
-    all_winners = winners(evidence, verdicts)
+    all_winners = winners(evidence, verdicts, findings)
     several = len(evidence.study.workloads) > 1
     return tuple(
         _view(mine, label, evidence.study.baseline, name if several else "")
@@ -43,9 +45,9 @@ def _view(mine: Sequence[Winners], label: Mapping[str, str], baseline: str, work
     return WinnersView(
         title=f"Plausible winners by {metric_of(mine[0].metric).title}"
         + (f", workload {workload}" if workload else ""),
-        meaning="Lanes that no other lane provably beats: against the baseline by the verdicts, among each other by "
-        f"their common blocks, where the difference matters. In at least {coverage(mine[0].level)} of such cells the "
-        "truly best lane is among them.",
+        meaning="Lanes that no other lane beats in a verdict: against the baseline by the verdicts of this report, "
+        "among each other by those that the same blocks give with another lane as the baseline. In at least "
+        f"{coverage(mine[0].level)} of such studies they hold the truly best lane of every cell.",
         lines=tuple((_cells(cells, len(mine)), answer) for answer, cells in groups.items()),
         table=Table(
             ("Cell", *(label[lane] for lane in others), "Plausible winners"),

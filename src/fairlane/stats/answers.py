@@ -1,13 +1,16 @@
 """The word of a contest: from its intervals alone, unless failures or stalls withhold it."""
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
-from fairlane.records import Note, Word
-from fairlane.stats.contests import Claims, Contest, Stage
+from fairlane.records import Held, Note, Word
+from fairlane.stats.contests import ALIKE, Claims, Contest, Past, Stage
 from fairlane.stats.lopsided import missing, withheld
+from fairlane.stats.moving import PROVEN
+from fairlane.stats.neighbours import Memory
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -51,14 +54,34 @@ class Answer:
     """Why failures or stalls took the word away."""
 
 
-def undone(made: Answer, margin: float, shift: float) -> bool:
-    """Whether a word would not stand if the lanes' log-ratio moved on by ``shift``. ValueError: no interval."""
-    if not made.joint or not made.tie:
-        raise ValueError("no interval")
-    if made.word == "tie":
-        return not within((made.tie[0] + shift, made.tie[1] + shift), margin)
-    end = min(made.joint, key=abs)
-    return end * (end + shift) < 0
+@dataclass(frozen=True)
+class Doubt:
+    """A reason why the intervals of a word may be wrong, and what they would be."""
+
+    kind: Held
+    because: str
+    joint: Ends
+    tie: Ends
+
+
+def moved(ends: Ends, shift: float) -> Ends:
+    """An interval of the log-ratio that also holds it after it has moved on by ``shift``."""
+    return ends[0] + min(0.0, shift), ends[1] + max(0.0, shift)
+
+
+def still_moving(past: Past, joint: Ends, tie: Ends, lanes: tuple[str, str], unit: str) -> Iterator[Doubt]:
+    """That a lane moves, where it is certain; ``unit``: block, round or provisioning."""
+    if past.move.chance <= PROVEN:
+        because = f"{lanes[past.mover]} is still moving, {past.move.slope:+.2%} a {unit}"
+        yield Doubt("moving", because, moved(joint, past.move.ahead), moved(tie, past.move.ahead))
+
+
+def remembered(memory: Memory, n: int, unit: str, again: Callable[[Memory], tuple[Ends, Ends]]) -> Iterator[Doubt]:
+    """That ``n`` units remember the ones before, where it is certain; ``again``: both intervals with all that is seen
+    of it."""
+    if memory.chance <= ALIKE:
+        whole = Memory(rho=memory.seen)
+        yield Doubt("alike-blocks", f"{unit}s remember: {n} {unit}s are worth {whole.worth(n):.0f}", *again(whole))
 
 
 def answer(claims: Claims, contest: Contest, stage: Stage | None = None) -> Answer:

@@ -16,7 +16,7 @@ At which look a cell is judged:
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from fairlane.stats.lopsided import in_a_row, stalls
 from fairlane.stats.moderated import Common, Moderated, common
 from fairlane.stats.moving import PROVEN, Move, move, trend
 from fairlane.stats.neighbours import Memory, Rows, memory
-from fairlane.stats.pairs import LaneData, Pair, Reading, Row, Shelf, apart, by_unit, pair, shelve, too_few_beyond, upto
+from fairlane.stats.pairs import LaneData, Pair, Reading, Shelf, apart, by_unit, pair, shelve, too_few_beyond, upto
 from fairlane.study.base import FEW_BLOCKS, MANY_CELLS, OWN_BLOCKS
 
 if TYPE_CHECKING:
@@ -124,8 +124,10 @@ class Stage:
         return max(low, least), min(high, most)
 
 
-def remembering(effect: Effect, memory: Memory) -> Effect:
-    """The effect with its spread and degrees of freedom corrected for blocks that remember the ones before."""
+def remembering(effect: Estimate, memory: Memory) -> Effect:
+    """The effect of a pair with its spread and degrees of freedom corrected for blocks that remember the ones
+    before."""
+    assert isinstance(effect, Effect)  # noqa: S101 - of lanes apart, no block is known
     return replace(effect, factor=memory.widening(effect.n), share=memory.share)
 
 
@@ -214,41 +216,40 @@ def _once(data: LaneData, share: float = 1.0, past: Past = NOTHING) -> Stage | N
 
 
 def past(pairs: Sequence[Pair], *, final: bool = True) -> Past:
-    """What the cells of two lanes show together; ``pairs``: one per cell. ``final``: no more blocks will come, so that
-    blocks that were left out by mistake cannot be made up for.
+    """What the cells of two lanes show together; ``pairs``: one per cell. ``final``: see ``shared_past``."""
+    each = max((own.each for own in pairs), default=1)
+    found = shared_past([{row.block: row.log_ratio for row in own.rows} for own in pairs], each, final=final)
+    trials = max(1, sum(len(own.logs) for own in pairs))
+    ours_gone, theirs_gone = (sum(own.missing[side] for own in pairs) / trials for side in (0, 1))
+    found = replace(found, missing=(ours_gone, theirs_gone))
+    if found.move.chance > PROVEN:
+        return found
+    sides = (
+        [{row.block: math.log(getattr(row, side).value) for row in own.rows} for own in pairs]
+        for side in ("lane", "baseline")
+    )
+    ours, theirs = (trend(np.array(_table(side, each, found.units)))[2] for side in sides)
+    return replace(found, mover=int(theirs < ours))
+
+
+def shared_past(cells: Sequence[Mapping[int, float]], each: int, *, final: bool = True) -> Past:
+    """What cells show together: block -> logarithm, by cell; ``each``: blocks per provisioning. ``final``: no more
+    blocks will come, so that blocks that were left out by mistake cannot be made up for.
 
     Provisionings are few for the same reason, and what is made anew remembers nothing.
     """
-    anew = any(own.each > 1 for own in pairs)
-    units = sorted({row.block // own.each for own in pairs for row in own.rows})
-    rows = _table(pairs, units, lambda row: row.log_ratio)
-    moved = move(rows, certain=final or anew)
-    mover = 0
-    if moved.chance <= PROVEN:
-        sides: tuple[Value, Value] = (lambda row: math.log(row.lane.value)), (lambda row: math.log(row.baseline.value))
-        ours, theirs = (trend(np.array(_table(pairs, units, side)))[2] for side in sides)
-        mover = int(theirs < ours)
-    first = units[moved.first] * pairs[0].each if moved.first else 0
-    remembered = Memory() if anew else memory(tuple(row[moved.first :] for row in rows))
-    trials = sum(len(own.logs) for own in pairs)
-    ours_gone, theirs_gone = (sum(own.missing[side] for own in pairs) / max(1, trials) for side in (0, 1))
-    return Past(tuple(units), first, moved, mover, remembered, (ours_gone, theirs_gone))
+    units = tuple(sorted({block // each for logs in cells for block in logs}))
+    rows = _table(cells, each, units)
+    moved = move(rows, certain=final or each > 1)
+    first = units[moved.first] * each if moved.first else 0
+    remembered = Memory() if each > 1 else memory(tuple(row[moved.first :] for row in rows))
+    return Past(units, first, moved, memory=remembered)
 
 
-Value = Callable[[Row], float]
-
-
-def _table(pairs: Sequence[Pair], units: Sequence[int], value: Value) -> Rows:
+def _table(cells: Sequence[Mapping[int, float]], each: int, units: Sequence[int]) -> Rows:
     """Cells x ``units``: the mean of a unit's blocks that count; nan: it has none."""
-    every = (by_unit({row.block: value(row) for row in own.rows}, own.each) for own in pairs)
+    every = (by_unit(logs, each) for logs in cells)
     return tuple(tuple(means.get(unit, math.nan) for unit in units) for means in every)
-
-
-def contest(
-    design: "Design", cell: Cell, lanes: tuple[str, str], metric: str, shelf: Shelf, *, complete: bool
-) -> Contest:
-    """The first of ``lanes`` against the second; ``shelf``: readings of ``cell``; ``complete``: no more will come."""
-    return _Meeting(design, cell, lanes, shelf, complete=complete).contest(metric)
 
 
 class _Meeting:
@@ -316,6 +317,9 @@ def _refusal(shelf: Shelf, data: LaneData, lanes: tuple[str, str], metric: str) 
     return "" if short is None else Note("too-few-beyond", f"fewer than 10 I/Os lie beyond {title} in block {short}")
 
 
+_Family = tuple[str, str, str, bool]
+
+
 @dataclass
 class Claims:
     """All contests of a study, by cell and lane in its order, and the error rate of each one's interval.
@@ -356,12 +360,11 @@ class Claims:
         alpha, looks = self.alpha, range(len(self.study.design.looks))
         controls = [c for c in self.contests if c.control]
         self._common: dict[tuple[str, int], Common | None] = {}
-        self._pasts: dict[tuple[str, str, str, int], Past] = {}
-        self._together: dict[tuple[str, str, str], list[Contest]] = {}
+        self._pasts: dict[tuple[_Family, int], Past] = {}
+        self._together: dict[_Family, list[Contest]] = {}
         self._in_a_row: dict[float, float] = {}
         for c in self.contests:
-            if c.metric == self.study.workloads[c.cell.workload].primary:
-                self._together.setdefault((c.lane, c.baseline, c.metric), []).append(c)
+            self._together.setdefault(self._family(c), []).append(c)
         # where looks cost nothing there is only the last: Holm at every one of them would spend alpha each time
         spends = all(c.spends for c in self.primaries)
         stages = [[self._stage(c, k) for c in self.primaries] for k in looks] if spends else []
@@ -374,6 +377,11 @@ class Claims:
         self._rates |= {id(c): shown for c in references}
         others = [stage for c in self.contests if id(c) not in self._rates and (stage := self.stage(c))]
         self._exploratory = benjamini_hochberg(others, alpha)
+
+    @property
+    def unit(self) -> str:
+        """What a comparison counts: blocks, or provisionings where there are several."""
+        return "block" if self.study.design.blocks_per_unit == 1 else "provisioning"
 
     @property
     def alpha(self) -> float:
@@ -400,7 +408,6 @@ class Claims:
         lowers = self.modelled or effect.n >= OWN_BLOCKS
 
         def corrected(own: Estimate) -> Estimate:
-            assert isinstance(own, Effect)  # noqa: S101 - of a pair
             widened = remembering(own, past.memory)
             return Moderated.of(widened, lent, lowers=lowers and own is effect) if lent else widened
 
@@ -418,26 +425,27 @@ class Claims:
         return self._common[key]
 
     def _past(self, contest: Contest, look: int) -> Past:
-        """What all cells of the two lanes with the same primary metric show up to the look at which the contest stands:
-        of those that reached it. The other metrics of a trial share its blocks."""
+        """What all cells of the two lanes show in this metric up to the look at which the contest stands: of those that
+        reached it."""
         if self.modelled or not contest.plan or not contest.reached:
             return Past()
-        pair_, here = self._pair(contest), contest.at(look)
-        if (key := (*pair_, here)) not in self._pasts:
-            some = [c for c in self._together.get(pair_, ()) if c.reached and c.at(look) == here and not c.refused]
+        family, here = self._family(contest), contest.at(look)
+        if (key := (family, here)) not in self._pasts:
+            some = [c for c in self._together[family] if c.reached and c.at(look) == here and not c.refused]
             pairs = [c.data.between(0, c.plan[here]) for c in some if isinstance(c.data, Pair)]
             self._pasts[key] = past(pairs, final=here + 1 == len(contest.plan))
         return self._pasts[key]
 
-    def _pair(self, contest: Contest) -> tuple[str, str, str]:
-        """The two lanes, and the primary metric in which their cells are looked at together."""
-        return contest.lane, contest.baseline, self.study.workloads[contest.cell.workload].primary
+    def _family(self, contest: Contest) -> "_Family":
+        """The two lanes and the metric whose cells are looked at together: primaries, or others."""
+        primary = contest.metric == self.study.workloads[contest.cell.workload].primary
+        return contest.lane, contest.baseline, contest.metric, primary
 
     def later(self, contest: Contest) -> tuple[Past, float]:
         """What the two lanes showed up to their last look, and by how much their log-ratio moved on from where it was
         while this cell was judged; 0 where that is not certain."""
         stage = self.stage(contest)
-        reached = [c for c in self._together.get(self._pair(contest), ()) if c.reached]
+        reached = [c for c in self._together[self._family(contest)] if c.reached]
         last = max(reached, key=lambda c: c.at(c.last), default=contest)
         later = self._past(last, last.last)
         if not stage or not isinstance(contest.data, Pair) or later.move.chance > PROVEN:

@@ -23,7 +23,7 @@ Where the curves are straight this is the paired t interval of the blocks' log-r
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from fairlane.stats.effects import ROUNDING
+from fairlane.stats.neighbours import Memory
 
 Floats = NDArray[np.float64]
 INF = math.inf
@@ -136,11 +137,18 @@ class Curve:
     y: Floats
     x_step: float = 0.0
     y_step: float = 0.0
+    memory: Memory = field(default_factory=Memory)
+    """How far the blocks remember the ones before."""
 
     @property
     def n(self) -> int:
         """Blocks."""
         return len(self.x)
+
+    def quantile(self, level: float) -> float:
+        """Standard errors to either end of an interval with two-sided error rate ``level``."""
+        df = max(1.0, self.memory.share * (self.n - 1))
+        return float(-stdtrit(df, level / 2)) * self.memory.widening(self.n)
 
     @cached_property
     def xs(self) -> Floats:
@@ -224,7 +232,7 @@ class Crossing:
         return self._reaches[level]
 
     def _reach(self, level: float) -> Reach:
-        q = float(-stdtrit(self.curve.n - 1, level / 2))
+        q = self.curve.quantile(level)
         span = self._span(q, 0.0)
         distances = self._distances(span)
         # y is as unsure as it is at the end in question: that is where the crossing would be

@@ -9,11 +9,21 @@ from collections.abc import Iterator, Sequence
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Held, Note, Verdict
 from fairlane.stats import anytime, footnotes
-from fairlane.stats.answers import DECIDED, Answer, answer, margin_of, undone
-from fairlane.stats.contests import ALIKE, Claims, Contest, Stage, lent, remembering, stains
-from fairlane.stats.effects import Effect, Estimate
+from fairlane.stats.answers import (
+    DECIDED,
+    Answer,
+    Doubt,
+    Ends,
+    answer,
+    margin_of,
+    moved,
+    remembered,
+    still_moving,
+    word,
+)
+from fairlane.stats.contests import Claims, Contest, Stage, lent, remembering, stains
+from fairlane.stats.effects import Effect
 from fairlane.stats.looks import level
-from fairlane.stats.moving import PROVEN
 from fairlane.stats.neighbours import Memory
 from fairlane.stats.pairs import Pair, Together, pair, typical
 from fairlane.stats.stopping import too_wide
@@ -31,7 +41,12 @@ def judge(evidence: Evidence, findings: Sequence[Finding], *, primary_only: bool
     Pure. A critical finding takes the headline from the cells and lanes it names, or from all if it names none. One
     that refuses takes the verdict.
     """
-    claims = Claims(
+    return verdicts(claimed(evidence, findings, primary_only=primary_only), findings)
+
+
+def claimed(evidence: Evidence, findings: Sequence[Finding], *, primary_only: bool = False) -> Claims:
+    """The contests of a run, as ``judge`` decides them."""
+    return Claims(
         evidence.study,
         evidence.observations,
         findings,
@@ -42,49 +57,51 @@ def judge(evidence: Evidence, findings: Sequence[Finding], *, primary_only: bool
         modelled=evidence.modelled,
         ended=evidence.complete,
     )
-    waiting = frozenset() if evidence.complete else too_wide(claims)
+
+
+def verdicts(claims: Claims, findings: Sequence[Finding]) -> tuple[Verdict, ...]:
+    """The verdicts on ``claims``, in their order."""
+    waiting = frozenset() if claims.complete else too_wide(claims)
     together = Together()
     return tuple(_verdict(claims, c, findings, together, goes_on=c.cell.key in waiting) for c in claims.contests)
 
 
-def _held(claims: Claims, contest: Contest, stage: Stage | None, findings: Sequence[Finding]) -> tuple[Held, str]:
-    """Why a decided word is no headline: a critical finding, or blocks that are not enough, or not independent."""
+def _held(claims: Claims, contest: Contest, made: Answer, findings: Sequence[Finding]) -> tuple[Held, str]:
+    """Why a decided word is no headline: a critical finding, or a doubt in which it would be another."""
     if grave := [f for f in findings if stains(f, contest.cell, contest.lane, contest.baseline)]:
         return "finding", f"critical finding: {_first_clause(grave[0].message)}"
-    effect = stage.effect if stage else None
-    if claims.modelled or not stage or not isinstance(effect, Effect):
-        return "", ""
-    unit = "block" if claims.study.design.blocks_per_unit == 1 else "provisioning"
-    if effect.n < (least := OWN_BLOCKS if lent(stage) else FEW_BLOCKS):
-        return "few-blocks", f"{effect.n} {unit}s, {least} are needed"
-    return _unsettled(claims, contest, stage, unit)
-
-
-def _unsettled(claims: Claims, contest: Contest, stage: Stage, unit: str) -> tuple[Held, str]:
-    """Why a lane that moves, or blocks that remember, may have made the word. ``unit``: block or provisioning."""
-    made, margin, past = answer(claims, contest), margin_of(claims.study, contest.metric), stage.past
-    if past.move.chance <= PROVEN and undone(made, margin, past.move.ahead):
-        mover = (contest.lane, contest.baseline)[past.mover]
-        return "moving", f"{mover} is still moving, {past.move.slope:+.2%} a {unit}"
-    later, gone = claims.later(contest)
-    if gone and undone(made, margin, gone):
-        mover = (contest.lane, contest.baseline)[later.mover]
-        return "moving", f"{mover} moved on by {gone:+.1%} after the {past.move.units} {unit}s of this cell"
-    for memory in (past.memory, later.memory):
-        if memory.chance <= ALIKE and not _stays(claims, contest, stage, whole := Memory(rho=memory.seen)):
-            n = stage.effect.n
-            return "alike-blocks", f"blocks remember: {n} {unit}s are worth {whole.worth(n):.0f}"
+    margin, better = margin_of(claims.study, contest.metric), METRICS[contest.metric].better
+    stage = claims.stage(contest)
+    for doubt in doubts(claims, contest):
+        if stage and word(stage.effect.mean, doubt.joint, doubt.tie, margin, better) != made.word:
+            return doubt.kind, doubt.because
     return "", ""
 
 
-def _stays(claims: Claims, contest: Contest, stage: Stage, memory: Memory) -> bool:
-    """Whether the word would be the same with this memory of the lanes."""
+def doubts(claims: Claims, contest: Contest) -> Iterator[Doubt]:
+    """Why the intervals of a contest may be wrong: its blocks are few, a lane moves, or its blocks remember."""
+    stage, made = claims.stage(contest), answer(claims, contest)
+    effect = stage.effect if stage else None
+    if claims.modelled or not stage or not isinstance(effect, Effect) or not made.joint or not made.tie:
+        return
+    joint, tie = made.joint, made.tie
+    unit, lanes = claims.unit, (contest.lane, contest.baseline)
+    if effect.n < (least := OWN_BLOCKS if lent(stage) else FEW_BLOCKS):
+        nothing = -math.inf, math.inf
+        yield Doubt("few-blocks", f"{effect.n} {unit}s, {least} are needed", nothing, nothing)
+    yield from still_moving(stage.past, joint, tie, lanes, unit)
+    later, gone = claims.later(contest)
+    if gone:
+        units = stage.past.move.units
+        because = f"{lanes[later.mover]} moved on by {gone:+.1%} after the {units} {unit}s of this cell"
+        yield Doubt("moving", because, moved(joint, gone), moved(tie, gone))
 
-    def widened(effect: Estimate) -> Estimate:
-        assert isinstance(effect, Effect)  # noqa: S101 - of a pair
-        return remembering(effect, memory)
+    def again(memory: Memory) -> tuple[Ends, Ends]:
+        widened = stage.with_effects(lambda own: remembering(own, memory))
+        return widened.interval(claims.rate(contest)), widened.interval(2 * claims.alpha)
 
-    return answer(claims, contest, stage.with_effects(widened)).word == answer(claims, contest).word
+    for memory in (stage.past.memory, later.memory):
+        yield from remembered(memory, effect.n, unit, again)
 
 
 def _first_clause(message: str) -> str:
@@ -104,7 +121,7 @@ def _verdict(
     if goes_on and stage:
         word = "inconclusive"
     decided = contest.primary and word in DECIDED
-    held, because = _held(claims, contest, stage, findings) if decided else ("", "")
+    held, because = _held(claims, contest, made, findings) if decided else ("", "")
     data = claims.counted(contest)
     lane_blocks, baseline_blocks = ((), ()) if contest.refusal else data.blocks
     shown = bool(lane_blocks and baseline_blocks)
@@ -164,6 +181,11 @@ def _factor(log_ratio: float) -> float:
     """A log-ratio as a factor. The first look of two or three blocks can have an interval beyond any float: it is cut
     at 10**12."""
     return math.exp(max(-_WIDEST, min(_WIDEST, log_ratio)))
+
+
+def factors(ends: Ends) -> Ends:
+    """An interval of the log-ratio as one of the ratio."""
+    return _factor(ends[0]), _factor(ends[1])
 
 
 def _difference(detectable: float) -> str:

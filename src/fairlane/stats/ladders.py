@@ -120,11 +120,15 @@ def climb(
     points = []
     for cell, load in zip(ladder.cells, ladder.loads, strict=True):
         reading = shelves.get(cell.key, {}).get(lane, {}).get(block)
-        if reading is None:
+        here = reading and point(reading, load, latency)
+        if not here:
             return ()
-        rate = reading.figures.get("iops") or reading.figures.get("tps")
-        waited = reading.figures.get(latency)
-        if rate is None or waited is None:
-            return ()
-        points.append(Point(load, rate.value, waited.value))
+        points.append(here)
     return tuple(points)
+
+
+def point(reading: Reading, load: float, latency: str) -> Point | None:
+    """A trial as a rung; None: it has no throughput, or no ``latency``."""
+    rate = reading.figures.get("iops") or reading.figures.get("tps")
+    waited = reading.figures.get(latency)
+    return Point(load, rate.value, waited.value) if rate and waited else None

@@ -36,7 +36,7 @@ def missing(shelf: Shelf, lane: str, baseline: str, everywhere: tuple[float, flo
     if not any(counts):
         ours_gone, theirs_gone = (f"{share * 100:.0f} %" for share in everywhere)
         text = f"over all cells, {ours_gone} of the trials of {lane} failed, {theirs_gone} of those of {baseline}"
-    return Note("missing", f"withheld: {text}, and had they shown what they may have, the word would be another")
+    return Note("missing", f"withheld: {text}; the figures that these trials may have had could change the word")
 
 
 def burdens(shelf: Shelf, lane: str, baseline: str, metric: str) -> Iterator[tuple[int, Note]]:

@@ -7,7 +7,7 @@ Econ. Rev. 80, 1990, 319-323). A machine that died under a trial took its figure
 carried out once more.
 
 Where more than ``FEW`` of a lane's trials fail in all its cells together, a cell in which fewer did was lucky: the rest
-of the share counts there, too.
+of the share counts there, too. Where fewer do, a single one in a cell is an exception, however few blocks it has.
 """
 
 import math

@@ -176,7 +176,8 @@ class Pair(LaneData):
         shares = [max(here, share if share > FEW else 0.0) for here, share in zip(own, everywhere, strict=True)]
         if not any(shares):
             return ()
-        low, high = reach(sides, shares)
+        counted = zip(self.missing, own, everywhere, strict=True)
+        low, high = reach(sides, [share if gone == 1 and share else max(here, share) for gone, here, share in counted])
         ours, theirs = map(median, sides)
         rest = [share - here for share, here in zip(shares, own, strict=True)]
 

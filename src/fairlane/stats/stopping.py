@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scipy.special import ndtr, stdtrit
 
 from fairlane.records import Observation, Word
-from fairlane.stats.answers import answer, margin_of, undone
+from fairlane.stats.answers import answer, margin_of, moved
 from fairlane.stats.contests import Claims, Contest, Stage, lent
 from fairlane.stats.effects import Estimate
 from fairlane.stats.efficiency import efficient
@@ -69,8 +69,10 @@ def _goes_on(claims: Claims, contest: Contest) -> bool:
         return stage.blocks < _TIE
     if made.word == "inconclusive":
         return stage.effect.n < _PARKED or chance(claims, contest, stage) >= _HOPELESS
-    if made.word != "tie" and undone(made, 0.0, stage.past.move.ahead):
-        return True
+    if made.word != "tie" and made.joint:
+        low, high = moved(made.joint, stage.past.move.ahead)
+        if low <= 0 <= high:
+            return True
     return not claims.modelled and not _settled(claims, contest, stage, made.word)
 
 

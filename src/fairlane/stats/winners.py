@@ -1,79 +1,77 @@
 """Plausible winners of three or more lanes. Pure.
 
 The lane with the highest figure need not be the best one; the data only show which lanes are *not* the best. A lane is
-out if another one beats it:
+out where a verdict in the headline shows another one to be better, and the judge alone decides that: against the
+baseline by the run's own verdicts, between two others by those that the same blocks give with one of them as the
+baseline. So what withholds a verdict, failures, stalls, lanes that move, blocks that are few, takes no lane out.
 
-* A lane and the baseline: the verdict decides, if it is in the headline. So this answer never contradicts it.
-* Two others: the paired log-ratios of their common blocks, one-sided at alpha/(k - 1), with the looks as the judge has
-  them. A difference that the tie test shows to be smaller than the margin counts as none, as in verdicts.
-
-Only comparisons with the truly best of k lanes can leave it out wrongly: one verdict, false with a chance of at most
-alpha, and k - 2 others (Bonferroni; the idea is that of Gupta, Technometrics 7, 1965, and of Edwards and Hsu, JASA 78,
-1983, who take one common variance and independent samples: the lanes of a block have neither). Together that is less
-than 2 alpha. It holds for each cell by itself: of 20 cells, two may miss their best lane.
+Only comparisons with the truly best of k lanes can leave it out wrongly. Those with the baseline err in at most alpha
+of the studies. The k - 1 others are judged against each other at alpha/(k - 2), each once, and the best of them takes
+part in k - 2 such families at most: together that is less than 2 alpha, over all cells of the study.
 
 Copies of a lane (A/A controls) and references do not compete.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import permutations
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from fairlane.metrics import METRICS
-from fairlane.records import Cell, Evidence, Verdict, Winners
-from fairlane.stats.answers import margin_of, within
-from fairlane.stats.contests import contest
-from fairlane.stats.pairs import Shelf, shelve
+from fairlane.records import Cell, Evidence, Finding, Verdict, Winners
+from fairlane.stats.judge import judge
 
 
-def winners(evidence: Evidence, verdicts: Sequence[Verdict]) -> tuple[Winners, ...]:
+def winners(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding] = ()) -> tuple[Winners, ...]:
     """The plausible winners of every cell in which three lanes or more are compared, in the order of the study.
 
-    ``verdicts``: the run's, of which those of primary metrics are used.
+    ``verdicts``: the run's, of which those of primary metrics are used; ``findings``: those that they heed.
     """
     study = evidence.study
     if len(study.rivals) < 2:
         return ()
-    shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
-    of_cell: dict[str, dict[str, Verdict]] = {}
-    for v in verdicts:
-        if v.primary and v.baseline == study.baseline and v.lane in study.rivals:
-            of_cell.setdefault(v.key, {})[v.lane] = v
-    by_cell = (_cell(evidence, c, shelves.get(c.key, {}), of_cell.get(c.key, {})) for c in study.judged)
+    own = [v for v in verdicts if v.primary and v.baseline == study.baseline and v.lane in study.rivals]
+    among = list(_among_rivals(evidence, findings))
+    by_cell = (
+        _cell(evidence, cell, {v.lane: v for v in own if v.key == cell.key}, [v for v in among if v.key == cell.key])
+        for cell in study.judged
+    )
     return tuple(w for w in by_cell if w)
 
 
-def _cell(evidence: Evidence, cell: Cell, shelf: Shelf, verdicts: Mapping[str, Verdict]) -> Winners | None:
+def _among_rivals(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Verdict]:
+    """The verdicts of every rival against those after it."""
     study = evidence.study
-    metric = METRICS[study.workloads[cell.workload].primary]
+    design = study.design.model_copy(update={"alpha": study.design.alpha / (len(study.rivals) - 1)})
+    for n, baseline in enumerate(study.rivals[:-1]):
+        lanes = {name: study.lanes[name] for name in study.rivals[n:]}
+        anew = study.model_copy(update={"baseline": baseline, "lanes": lanes, "design": design})
+        yield from (v for v in judge(replace(evidence, study=anew), findings, primary_only=True) if v.primary)
+
+
+def _cell(evidence: Evidence, cell: Cell, verdicts: Mapping[str, Verdict], among: Sequence[Verdict]) -> Winners | None:
+    study = evidence.study
     left_out = {lane: v.notes[0] if v.notes else "no figures" for lane, v in verdicts.items() if v.low is None}
     rivals = [lane for lane in study.rivals if lane in verdicts and lane not in left_out]
     if len(rivals) < 2:
         return None
     lanes = tuple(lane for lane in study.lanes if lane == study.baseline or lane in rivals)
-    share = study.design.alpha / (len(lanes) - 1)
-    beaten: dict[str, dict[str, float]] = {}
-    for lane in rivals:
-        v = verdicts[lane]
-        if v.headline and v.verdict in ("faster", "slower") and v.joint_low is not None and v.joint_high is not None:
-            nearest = min(v.joint_low, v.joint_high, key=lambda end: abs(math.log(end)))
-            if v.verdict == "faster":
-                beaten.setdefault(study.baseline, {})[lane] = nearest
-            else:
-                beaten.setdefault(lane, {})[study.baseline] = 1 / nearest
-    for first, other in permutations(rivals, 2):
-        if stage := contest(study.design, cell, (first, other), metric.name, shelf, complete=evidence.complete).final:
-            # one-sided at the share: the two-sided interval at twice that, of which one end is used
-            low, high = stage.interval(min(2 * share, 0.999))
-            small = within(stage.interval(2 * study.design.alpha), margin_of(study, metric.name))
-            if (low if metric.better > 0 else -high) > 0 and not small:
-                beaten.setdefault(other, {})[first] = math.exp(low if metric.better > 0 else high)
-    best = {lane: max(by.items(), key=lambda item: abs(math.log(item[1]))) for lane, by in beaten.items()}
+    best: dict[str, tuple[str, float]] = {}
+    for v in (*verdicts.values(), *among):
+        if not {v.lane, v.baseline} <= {*lanes} or not v.headline or v.joint_low is None or v.joint_high is None:
+            continue
+        if v.verdict not in ("faster", "slower"):
+            continue
+        nearest = min(v.joint_low, v.joint_high, key=lambda end: abs(math.log(end)))
+        beaten, by, ratio = (
+            (v.baseline, v.lane, nearest) if v.verdict == "faster" else (v.lane, v.baseline, 1 / nearest)
+        )
+        if beaten not in best or abs(math.log(best[beaten][1])) < abs(math.log(ratio)):
+            best[beaten] = by, ratio
     return Winners(
         workload=cell.workload,
         key=cell.key,
         cell=cell.name,
-        metric=metric.name,
+        metric=METRICS[study.workloads[cell.workload].primary].name,
         lanes=lanes,
         out={lane: best[lane] for lane in lanes if lane in best},
         level=2 * study.design.alpha,
