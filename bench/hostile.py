@@ -174,6 +174,15 @@ def slow_lane(cells: int, rho: float, sd: float = 0.03) -> Draw:
     return draw
 
 
+def beneath(cells: int, rho: float) -> Draw:
+    """The same beneath as much noise that does not last."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        return Simulated(slow_lane(cells, rho)(rng).logs + alike(cells, 0.03)(rng).logs)
+
+    return draw
+
+
 def warming(cells: int, start: float, blocks: float, sd: float = 0.02) -> Draw:
     """One lane begins ``start`` off, in all cells, and comes back with a time constant of so many blocks."""
 
@@ -398,6 +407,8 @@ def moving(rng: np.random.Generator, studies: int) -> Iterator[Row]:
 def remembering(rng: np.random.Generator, studies: int) -> Iterator[Row]:
     for cells, rho in ((1, 0.6), (8, 0.6), (24, 0.6), (8, 0.3)):
         yield from unsettled(f"AR {rho:g}", planned(cells), slow_lane(cells, rho), rng, studies)
+    for cells, rho in ((1, 0.8), (8, 0.6), (8, 0.8), (24, 0.8)):
+        yield from unsettled(f"AR {rho:g} beneath noise", planned(cells), beneath(cells, rho), rng, studies)
 
 
 def few(rng: np.random.Generator, studies: int) -> Iterator[Row]:

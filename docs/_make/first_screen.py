@@ -52,19 +52,21 @@ def main() -> None:
 
 def pixels(page: Page, png: bytes) -> NDArray[np.uint8]:
     """Of a picture without transparency, decoded by the browser: height x width x 3."""
+    width, height = struct.unpack(">II", png[16:24])
     data = base64.b64decode(page.evaluate(_PIXELS, base64.b64encode(png).decode()))
-    return np.frombuffer(data, np.uint8).reshape(HEIGHT, WIDTH, 4)[:, :, :3]
+    return np.frombuffer(data, np.uint8).reshape(height, width, 4)[:, :, :3]
 
 
 def indexed(image: NDArray[np.uint8]) -> bytes:
     """A PNG in the picture's 256 commonest colours, of a third of the bytes. A pixel of another colour gets the nearest
     of them: edges of letters, where nobody sees it."""
+    height, width, _ = image.shape
     colours, where, count = np.unique(image.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
     palette = colours[np.argsort(count)[::-1][:256]]
     distance = ((colours[:, None].astype(int) - palette[None].astype(int)) ** 2).sum(axis=2)
-    indices = distance.argmin(axis=1).astype(np.uint8)[where].reshape(HEIGHT, WIDTH)
+    indices = distance.argmin(axis=1).astype(np.uint8)[where].reshape(height, width)
     rows = np.pad(indices, ((0, 0), (1, 0)))  # each row begins with its filter, 0: none
-    head = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 3, 0, 0, 0)
+    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
     parts = {b"IHDR": head, b"PLTE": palette.tobytes(), b"IDAT": zlib.compress(rows.tobytes(), 9), b"IEND": b""}
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

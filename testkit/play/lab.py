@@ -16,7 +16,7 @@ from typing import Any
 
 from fairlane.machines.child import end
 from fairlane.machines.keys import Keys
-from fairlane.platforms.lab.scratch import scratch
+from fairlane.machines.scratch import scratch
 from fairlane.platforms.lab.wall import rootfs
 from fairlane.platforms.lab.wall.command import Machine
 from fairlane.platforms.lab.wall.vm import Vm

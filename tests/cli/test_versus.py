@@ -211,14 +211,32 @@ def test_the_profile_etcd_is_checked_against_its_limit(capsys: pytest.CaptureFix
     assert "2300b write" in out[-2]
 
 
+def begun() -> subprocess.Popen[bytes]:
+    """A comparison of some seconds, whose words are in the file ``log``."""
+    words = ("env", "--default-signal=INT", sys.executable, "-m", "fairlane", "versus", "a", "b ü", "--shared",
+             "--runtime", "3s", "--blocks", "2", "--size", "64m", "--out", "out")  # fmt: skip
+    with Path("log").open("wb") as log:
+        return subprocess.Popen(words, stdout=log, stderr=log)
+
+
+@pytest.mark.slow
+def test_a_directory_that_vanishes_is_named(folder: Path) -> None:
+    process = begun()
+    _until(lambda: process.poll() is not None or "of at most" in Path("log").read_text())
+    shutil.rmtree(Path("b ü").rename("gone"))  # at once
+    assert process.wait() == Exit.RUN_FAILED, Path("log").read_text()
+    *_, error, hint = Path("log").read_text().splitlines()
+    assert str(folder / "b ü/.fairlane-") in error
+    assert "its directory is gone [file-missing]" in error
+    assert hint == f"Hint: was {folder / 'b ü'} removed, or its file system unmounted?"
+    assert left(folder) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("moment", ["look", "fill", "load"])
 def test_killed_at_any_moment_it_leaves_no_file(folder: Path, number: signal.Signals, moment: str) -> None:
-    words = ("env", "--default-signal=INT", sys.executable, "-m", "fairlane", "versus", "a", "b ü", "--shared",
-             "--runtime", "3s", "--blocks", "2", "--size", "64m", "--out", "out")  # fmt: skip
-    with Path("log").open("wb") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log)
+    process = begun()
     wanted = {"look": "inspecting", "fill": "filling", "load": "of at most"}[moment]
 
     def arrived() -> bool:

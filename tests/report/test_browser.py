@@ -127,6 +127,17 @@ def test_question_answer_and_a_figure_stand_on_the_first_screen(browser, make_ca
         keep(f"first-{width}.png", seen.page.screenshot())
 
 
+@pytest.mark.parametrize("width", [1440, 390], ids=["desk", "phone"])
+def test_a_long_answer_stays_within_its_column(browser, page, width):
+    with opened(browser, page, width=width) as seen:
+        beyond = seen.page.evaluate("""() => [...document.querySelectorAll('.claim .verdict')].map(verdict => {
+          verdict.textContent = 'No difference that matters in 13 of 14 cells.';
+          return verdict.getBoundingClientRect().right - verdict.parentElement.getBoundingClientRect().right;
+        })""")
+    assert beyond
+    assert max(beyond) <= 0
+
+
 def test_it_is_six_screens_long_until_a_reader_opens_more(browser, page):
     with opened(browser, page, width=1440) as seen:
         assert seen.page.evaluate("document.documentElement.scrollHeight") <= 6 * 900

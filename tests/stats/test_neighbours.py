@@ -107,7 +107,7 @@ def test_a_unit_that_a_cell_lacks_is_left_out_of_that_cell():
 def test_widening_and_degrees_of_freedom_are_those_of_an_autoregression():
     """Simulated: variance of the mean of n values, mean of their s^2, and what a t interval then covers."""
     rng, rho, n = np.random.default_rng(5), 0.6, 10
-    known = Memory(0.0, rho)
+    known = Memory(0.0, rho, rho)
     made = np.array([series(rng, n, rho, sd=1) for _ in range(20_000)])
     means, spreads = made.mean(axis=1), made.std(axis=1, ddof=1)
     assert n / known.worth(n) == pytest.approx(means.var() * n, rel=0.05)
@@ -120,6 +120,19 @@ def test_the_correlation_is_found_less_its_standard_error():
     rng = np.random.default_rng(6)
     for many, n, low, high in ((24, 20, 0.45, 0.6), (1, 20, 0.1, 0.45)):
         assert low < np.mean([memory(cells(rng, many, n, 0.6)).rho for _ in range(100)]) < high
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_a_slow_wave_is_found_beneath_noise_that_does_not_last(noise):
+    """24 cells, 20 blocks: the correlation at lag 1 is 0.8 of the wave's share, and it decays by 0.8 in both."""
+    rng = np.random.default_rng(8)
+    found = []
+    for _ in range(100):
+        waves = np.array(cells(rng, 24, 20, 0.8))
+        found.append(memory(tuple(map(tuple, waves + noise * rng.normal(0, 0.01, waves.shape)))).seen)
+    rho, decay = np.mean(found, axis=0)
+    assert rho == pytest.approx(0.8 / (1 + noise), abs=0.08)
+    assert decay == pytest.approx(0.8, abs=0.08)
 
 
 # --- in a study
@@ -147,7 +160,7 @@ def test_the_order_of_blocks_alone_widens_every_interval_and_takes_the_headline(
     assert (held.verdict, free.verdict) == ("different-but-small",) * 2
     assert (held.headline, free.headline) == (False, True)
     assert (held.held, free.held) == ("alike-blocks", "")
-    assert held.held_because == f"blocks remember: 12 blocks are worth {Memory(rho=shown.seen).worth(12):.0f}"
+    assert held.held_because == f"blocks remember: 12 blocks are worth {shown.whole.worth(12):.0f}"
     assert ("correlated" in noted(held.notes), "correlated" in noted(free.notes)) == (True, False)
 
 

@@ -40,29 +40,29 @@ def show(
     from fairlane.report.prose import terms
 
     report = model.build(evidence, verdicts, findings)
-    _say(report.question)
+    say(report.question)
     for banner in report.banners:
-        _say(f"{banner.title}. {banner.text}" if explain else f"{banner.title}.")
+        say(f"{banner.title}. {banner.text}" if explain else f"{banner.title}.")
     for title, sentences in _sentences(report):
         click.echo()
-        _say(title)
+        say(title)
         for sentence in sentences:
-            _say(sentence, "  ")
+            say(sentence, "  ")
     click.echo()
     shown = [v for v in verdicts if v.primary and v.lane != v.baseline]
     print_verdicts(evidence, shown, "table")
     if alone := next(filter(None, map(_alone, shown)), ""):
-        _say(f"* {alone}")
+        say(f"* {alone}")
     if shown:
-        _say(f"{terms(evidence.study, [v.metric for v in shown])}.")
+        say(f"{terms(evidence.study, [v.metric for v in shown])}.")
     click.echo()
     if explain:
         print_notes(report, verdicts)
         click.echo()
     for comparison in report.answers:
-        _say(comparison.summary)
+        say(comparison.summary)
     for line in _counted(report, explain=explain):
-        _say(line)
+        say(line)
 
 
 def print_verdicts(evidence: "Evidence", verdicts: "Sequence[Verdict]", output: Format) -> None:
@@ -97,13 +97,13 @@ def print_notes(report: "Report", verdicts: "Sequence[Verdict]") -> None:
             notes.setdefault(note, []).append(f"{v.lane} at {v.cell}")
     for note, places in notes.items():
         more = f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
-        _say(clean(f"• {note} ({', '.join(places[:_PLACES])}{more})"), hanging="  ")
+        say(clean(f"• {note} ({', '.join(places[:_PLACES])}{more})"), hanging="  ")
     for line in (*report.scope, *report.sureness):
-        _say(f"• {line}", hanging="  ")
+        say(f"• {line}", hanging="  ")
     for group in report.findings:
         for finding in group.items:
             where = f" ({finding.where})" if finding.where else ""
-            _say(f"{_word(group.severity)}: {finding.message}{where}", hanging="  ")
+            say(f"{_word(group.severity)}: {finding.message}{where}", hanging="  ")
 
 
 def _counted(report: "Report", *, explain: bool) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _word(severity: str) -> str:
     return {"info": "note", "critical": "critical finding"}.get(severity, severity)
 
 
-def _say(text: str, indent: str = "", hanging: str = "") -> None:
+def say(text: str, indent: str = "", hanging: str = "") -> None:
     """Print a sentence: wrapped on a terminal, one line in a pipe."""
     columns = width()
     if columns is None:

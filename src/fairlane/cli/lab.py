@@ -12,7 +12,7 @@ from fairlane.cli._output import Format, format_option, notify, print_rows, remo
 from fairlane.errors import FairlaneError
 
 if TYPE_CHECKING:
-    from fairlane.platforms.lab.scratch import Leftover
+    from fairlane.machines.scratch import Leftover
 
 
 @click.group(
@@ -63,7 +63,8 @@ fairlane lab info --format json
 @format_option
 def info(output: Format) -> None:
     """List cached images and states, and leftovers."""
-    from fairlane.platforms.lab import cache, scratch
+    from fairlane.machines import scratch
+    from fairlane.platforms.lab import cache
     from fairlane.runs.files import cache_dir
 
     for folder in scratch.abandoned():
@@ -128,7 +129,8 @@ def clean(*, states: bool, leftovers: bool, platform: str, context: str, namespa
 
 def _clean_leftovers() -> tuple[int, list["Leftover"]]:
     """Remove what killed runs left; returns freed bytes, and the leftovers that could not be removed."""
-    from fairlane.platforms.lab import cache, scratch
+    from fairlane.machines import scratch
+    from fairlane.platforms.lab import cache
 
     freed, stays = 0, []
     for folder in scratch.abandoned():

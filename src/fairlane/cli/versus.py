@@ -321,13 +321,12 @@ def _finish(
 
 
 def _print(outcome: "Outcome", folder: Path, output: Format, composed: "Composed | None", again: str) -> None:
+    from fairlane.cli._answer import print_verdicts, say
     from fairlane.versus import ending
     from fairlane.versus.again import longer
     from fairlane.versus.loads import limits
 
     if output == "tsv":
-        from fairlane.cli._answer import print_verdicts
-
         print_verdicts(outcome.evidence, [v for v in outcome.verdicts if v.primary], output)
         return
     found = ending.Verdicts.of(outcome.evidence, outcome.verdicts)
@@ -364,4 +363,4 @@ def _print(outcome: "Outcome", folder: Path, output: Format, composed: "Composed
     for check in checked:
         click.echo(ending.limit_line(check, found.labels))
     for text in (*sentences, *ending.overall(found)):
-        click.echo(text)
+        say(text)

@@ -83,7 +83,7 @@ def level_of(evidence: Evidence, shelves: Mapping[str, Shelf], cell: Cell, lane:
             because = f"{lane} is still moving, {before.move.slope:+.2%} a {unit}"
             yield because, shown(moved(ends(before.memory), before.move.ahead))
         if before.memory.chance <= ALIKE:
-            whole = Memory(rho=before.memory.seen)
+            whole = before.memory.whole
             yield f"{unit}s remember: {effect.n} {unit}s are worth {whole.worth(effect.n):.0f}", shown(ends(whole))
 
     return Level(math.exp(effect.mean), shown(ends(before.memory)), values, failed, tuple(doubts()))

@@ -1,4 +1,4 @@
-"""Run coroutines concurrently; cancel the rest on the first failure."""
+"""Run coroutines concurrently: on the first failure cancel the rest, or let them finish."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
@@ -19,6 +19,13 @@ async def together(*work: Awaitable[Result]) -> list[Result]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+async def finish_all(*work: Awaitable[object]) -> None:
+    """Awaits all of ``work`` at once. Raises the first failure, when all have ended."""
+    for error in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(error, BaseException):
+            raise error
 
 
 async def unless(work: Coroutine[Any, Any, Any], ended: Coroutine[Any, Any, str | RunFailed]) -> None:

@@ -1,8 +1,7 @@
 """Build lanes on running machines: steps in rounds, each round on all machines at once; then read the lanes back."""
 
-import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -11,6 +10,7 @@ from fairlane.errors import RunFailed
 from fairlane.lanes.base import Place, Site, Step, Transport
 from fairlane.machines import script
 from fairlane.machines.base import Guest
+from fairlane.machines.concurrency import finish_all
 from fairlane.machines.folders import OWN, Folders
 from fairlane.study.base import LaneSpec
 
@@ -112,14 +112,7 @@ fi
 
 async def everywhere(texts: Mapping[Guest, str]) -> None:
     """Runs a script on each machine, all at once. Raises the first failure, when all have ended."""
-    await together(*(guest.ask(text, TIMEOUT) for guest, text in texts.items()))
-
-
-async def together(*work: Awaitable[object]) -> None:
-    """Awaits all of ``work`` at once. Raises the first failure, when all have ended."""
-    for error in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(error, BaseException):
-            raise error
+    await finish_all(*(guest.ask(text, TIMEOUT) for guest, text in texts.items()))
 
 
 @dataclass(frozen=True)

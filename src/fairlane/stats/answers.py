@@ -80,8 +80,8 @@ def remembered(memory: Memory, n: int, unit: str, again: Callable[[Memory], tupl
     """That ``n`` units remember the ones before, where it is certain; ``again``: both intervals with all that is seen
     of it."""
     if memory.chance <= ALIKE:
-        whole = Memory(rho=memory.seen)
-        yield Doubt("alike-blocks", f"{unit}s remember: {n} {unit}s are worth {whole.worth(n):.0f}", *again(whole))
+        because = f"{unit}s remember: {n} {unit}s are worth {memory.whole.worth(n):.0f}"
+        yield Doubt("alike-blocks", because, *again(memory.whole))
 
 
 def answer(claims: Claims, contest: Contest, stage: Stage | None = None) -> Answer:

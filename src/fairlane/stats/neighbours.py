@@ -5,14 +5,16 @@ of neighbouring blocks alike: n of them tell less than n independent ones, and a
 few blocks, but all cells of a pair of lanes share what makes them alike: their lag-1 autocorrelation is pooled, and
 tested by permutation of the blocks, the same orders in all cells, so that a shock that they share counts once.
 
-Of the pooled correlation, r above its mean over all orders, one standard error (that of the orders) is taken off, and
-what is left, rho, widens every interval of the pair as for a first-order autoregression: with
+What makes blocks alike is taken for a first-order autoregression beneath noise that does not last: at a lag of k
+blocks the correlation is rho decay^(k - 1), with rho <= decay. Both come from the pooled correlations, whose bias, that
+of the mean taken off, is known exactly: rho from that at lag 1 less one standard error (that of the orders), decay from
+the sum of those at lags 2 to 4 less a standard error that is divided by the root of the number of cells. They widen
+every interval of the pair: with
 
-    tau = 1 + 2 sum_k (1 - k/n) rho^k
+    tau = 1 + 2 sum_k (1 - k/n) rho decay^(k - 1)
 
 n blocks are worth n / tau. The spread of n correlated blocks is too small by (n - tau) / (n - 1) of its square, and has
-(n - 1) (1 - rho^2) / (1 + rho^2) degrees of freedom (Bayley and Hammersley, J. R. Stat. Soc. Suppl. 8, 1946). r itself
-lies too low by about 3 rho / n (Marriott and Pope, Biometrika 41, 1954).
+(n - 1) / (1 + 2 rho^2 / (1 - decay^2)) degrees of freedom (Bayley and Hammersley, J. R. Stat. Soc. Suppl. 8, 1946).
 """
 
 import itertools
@@ -32,8 +34,10 @@ _ORDERS = 999
 """Random orders, besides the real one."""
 _RARE = 0.005
 """Share below which twenty times as many orders are tried."""
-_MOST = 0.9
-"""Largest correlation that is allowed for."""
+_LATER = 3
+"""Lags after the first from which the decay is found."""
+_DECAYS = np.linspace(0, 0.9, 37)
+"""The decays that are tried."""
 
 Rows = tuple[tuple[float, ...], ...]
 """Log-ratios, cells x units in time order; nan: a unit without one."""
@@ -48,11 +52,18 @@ class Memory:
     """Chance that units in random order are as alike as these; 1 where there are too few to tell."""
     rho: float = 0.0
     """Lag-1 correlation to allow for, 0 to 0.9."""
-    seen: float = 0.0
-    """The lag-1 correlation itself, 0 to 0.9: before a standard error is taken off."""
+    decay: float = 0.0
+    """Of a unit's correlation, the share that is left one unit on; ``rho`` to 0.9."""
+    seen: tuple[float, float] = (0.0, 0.0)
+    """``rho`` and ``decay`` before standard errors are taken off."""
+
+    @property
+    def whole(self) -> "Memory":
+        """The memory with nothing taken off."""
+        return Memory(self.chance, *self.seen, self.seen)
 
     def _tau(self, n: int) -> float:
-        return 1 + 2 * math.fsum((1 - k / n) * self.rho**k for k in range(1, n)) if self.rho else 1.0
+        return 1 + 2 * math.fsum((1 - k / n) * self.rho * self.decay ** (k - 1) for k in range(1, n))
 
     def worth(self, n: int) -> float:
         """Number of independent units that ``n`` of these are worth."""
@@ -66,7 +77,7 @@ class Memory:
     @property
     def share(self) -> float:
         """Share of the degrees of freedom of a spread that is left."""
-        return (1 - self.rho**2) / (1 + self.rho**2)
+        return 1 / (1 + 2 * self.rho**2 / (1 - self.decay**2))
 
 
 @lru_cache(maxsize=65536)
@@ -80,15 +91,52 @@ def memory(rows: Rows) -> Memory:
         return Memory()
     products = np.stack(off).T @ np.stack(off)  # of any two units, summed over the cells
     sums = _sums(products, _ORDERS)
-    real = float(np.trace(products, 1))
+    real, total = float(np.trace(products, 1)), float(np.trace(products))
     chance = _share(sums, real)
     if chance <= _RARE and units > _ALL:  # so that many comparisons can share 5 %
         chance = _share(_sums(products, 20 * _ORDERS + 19), real)
-    total = float(np.trace(products))
-    r = (real - float(sums.mean())) / total
-    seen = r + 3 / units * max(0.0, r)
-    rho = seen - float(sums.std()) / total
-    return Memory(chance, min(_MOST, max(0.0, rho)), min(_MOST, max(0.0, seen)))
+    first = (real - float(sums.mean())) / total
+    if first <= 0:
+        return Memory(chance)
+    lags = range(2, min(1 + _LATER, units - 1) + 1)
+    later = sum((_sums(products, _ORDERS, lag) for lag in lags), np.zeros(1))
+    second = (sum(float(np.trace(products, lag)) for lag in lags) - float(later.mean())) / total
+    errors = float(sums.std()) / total, float(later.std()) / total / math.sqrt(len(off))
+    return Memory(chance, *_fitted(first - errors[0], second - errors[1], units), _fitted(first, second, units))
+
+
+def _fitted(first: float, later: float, n: int) -> tuple[float, float]:
+    """``rho`` and ``decay`` of which the correlations of n units about their mean exceed those of independent units by
+    ``first`` at lag 1 and, in sum, by ``later`` at lags 2 to 4."""
+    if first <= 0:
+        return 0.0, 0.0
+    free, slopes = _expected(n)
+    rise = slopes[:, 1] - (first + free[1] / free[0]) * slopes[:, 0]
+    with np.errstate(divide="ignore"):
+        rho = np.where(rise > 0, first * free[0] / rise, math.inf)
+    possible = rho <= _DECAYS
+    if not possible.any():
+        return float(_DECAYS[-1]), float(_DECAYS[-1])
+    rho, decays, slopes = rho[possible], _DECAYS[possible], slopes[possible]
+    beyond = (free[2] + rho * slopes[:, 2]) / (free[0] + rho * slopes[:, 0]) - free[2] / free[0]
+    nearest = int(np.argmin(np.abs(beyond - later)))
+    return float(rho[nearest]), float(decays[nearest])
+
+
+@lru_cache(maxsize=256)
+def _expected(n: int) -> tuple[Floats, Floats]:
+    """Expected sums of products of n units about their mean, at lag 0, at lag 1, and at lags 2 to 4: of independent
+    units; and, decay by decay, what each unit of rho adds."""
+
+    def about_the_mean(correlation: Floats) -> tuple[float, float, float]:
+        mean = correlation.mean(axis=0)
+        off = correlation - mean - mean[:, None] + correlation.mean()
+        at = [float(np.trace(off, lag)) for lag in range(_LATER + 2)]
+        return at[0], at[1], math.fsum(at[2:])
+
+    apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    added = [np.where(apart, decay ** np.maximum(apart - 1, 0), 0.0) for decay in _DECAYS]
+    return np.array(about_the_mean(np.eye(n))), np.array([about_the_mean(a) for a in added])
 
 
 def alike(logs: Sequence[float]) -> Memory:
@@ -107,10 +155,10 @@ def _standard(row: Sequence[float]) -> Floats | None:
     return None if math.sqrt(square) <= 1e-12 else off / math.sqrt(square)
 
 
-def _sums(products: Floats, count: int) -> Floats:
-    """Sum of the products of neighbours, in many orders of the units."""
+def _sums(products: Floats, count: int, lag: int = 1) -> Floats:
+    """Sum of the products of units ``lag`` apart, in many orders of the units."""
     orders = _orders(len(products), count)
-    sums: Floats = products[orders[:, 1:], orders[:, :-1]].sum(axis=1)
+    sums: Floats = products[orders[:, lag:], orders[:, :-lag]].sum(axis=1)
     return sums
 
 

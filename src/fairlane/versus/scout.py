@@ -15,11 +15,11 @@ from fairlane.lanes.base import Step
 from fairlane.machines import lanes
 from fairlane.machines.behind import Behind, Probed, probe
 from fairlane.machines.concurrency import together
+from fairlane.machines.scratch import scratch
 from fairlane.platforms.hosts import leftovers
 from fairlane.platforms.hosts.beneath import looked, without
 from fairlane.platforms.hosts.machine import Machine
 from fairlane.platforms.hosts.preflight import programs
-from fairlane.platforms.lab.scratch import scratch
 from fairlane.versus.given import Given
 
 MOST = 256 * 1024**2

@@ -16,6 +16,7 @@ import pytest
 
 from fairlane.errors import RunFailed
 from fairlane.machines.keys import Keys
+from fairlane.machines.scratch import scratch
 from fairlane.machines.session import Session
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.api import Api
@@ -23,7 +24,6 @@ from fairlane.platforms.kubevirt.manifests import Manifests
 from fairlane.platforms.kubevirt.storm import WATCHED, Clone, Outcome, Storm
 from fairlane.platforms.kubevirt.storm_golden import GuestAccess
 from fairlane.platforms.kubevirt.storm_phases import PHASES
-from fairlane.platforms.lab.scratch import scratch
 from fairlane.records import Block, Cell
 from fairlane.runs.observe import observe
 from fairlane.study.load import parse_study

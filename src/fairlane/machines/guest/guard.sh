@@ -102,8 +102,9 @@ safe_folder() (
 
 # made_guard FILE DEVICE:INODE BYTES: as guard, for a file of BYTES that the run made in a directory. Needs no root.
 made_guard() (
-  device=$1 identity='a file of this run'
   real=$(readlink "$1") || real=$1
+  device=$real identity='a file of this run' verb='used any more'
+  [ -d "${real%/*}" ] || _refuse file-missing "its directory is gone" "was ${real%/*} removed, or its file system unmounted?"
   [ -f "$real" ] || _refuse file-missing "it does not exist" "was it removed, or its file system unmounted?"
   [ ! -L "$real" ] || _refuse file-other "$real is a link, which no run made" "was it replaced?"
   [ "$(stat -c %d:%i "$real")" = "$2" ] || _refuse file-other "$real is another file now" "was it replaced?"

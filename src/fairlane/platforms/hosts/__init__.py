@@ -18,6 +18,7 @@ from fairlane.machines.base import Guest
 from fairlane.machines.concurrency import together, unless
 from fairlane.machines.devices import Devices
 from fairlane.machines.lanes import Builder
+from fairlane.machines.scratch import scratch
 from fairlane.machines.sessions import Watch
 from fairlane.platforms._examined import Line
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
@@ -30,7 +31,6 @@ from fairlane.platforms.hosts.spec import HostsSpec
 from fairlane.platforms.hosts.stage import HostsStage
 from fairlane.platforms.hosts.unfit import unfit
 from fairlane.platforms.hosts.volumes import Volume, by_lane, exchanging, machines_of, volumes
-from fairlane.platforms.lab.scratch import scratch
 from fairlane.records import Block
 from fairlane.study.schedule import Stream
 from fairlane.units import format_size

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlane.errors import FairlaneError
+from fairlane.machines.scratch import scratch
 from fairlane.platforms.base import Notify
 from fairlane.platforms.hosts import leftovers
 from fairlane.platforms.hosts.machine import SHARED, Machine
 from fairlane.platforms.hosts.needs import ARRAY
 from fairlane.platforms.hosts.spec import HostsSpec
-from fairlane.platforms.lab.scratch import scratch
 from fairlane.study.spec import Study
 
 _RUN = re.compile(r"[0-9a-f]{10}")

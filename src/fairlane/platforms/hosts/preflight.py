@@ -8,12 +8,12 @@ from shlex import quote
 
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.machines import script
+from fairlane.machines.scratch import scratch
 from fairlane.platforms._examined import Line
 from fairlane.platforms.hosts.machine import Machine
 from fairlane.platforms.hosts.needs import ARRAY, Need, install_hint, needs
 from fairlane.platforms.hosts.spec import HostsSpec
 from fairlane.platforms.hosts.volumes import Volume, volumes
-from fairlane.platforms.lab.scratch import scratch
 from fairlane.study.spec import Study
 from fairlane.units import format_size
 

@@ -118,6 +118,7 @@ class Kubevirt(Platform):
 
     async def open(self, notify: Notify) -> Opened:
         from fairlane.machines.keys import Keys  # noqa: PLC0415
+        from fairlane.machines.scratch import scratch  # noqa: PLC0415
         from fairlane.platforms.kubevirt import cleanup, kinds, placement  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api import Api  # noqa: PLC0415
         from fairlane.platforms.kubevirt.description import Description  # noqa: PLC0415
@@ -127,7 +128,6 @@ class Kubevirt(Platform):
         from fairlane.platforms.kubevirt.storm import Storm  # noqa: PLC0415
         from fairlane.platforms.kubevirt.storm_golden import GuestAccess  # noqa: PLC0415
         from fairlane.platforms.kubevirt.virtual_machines import Fleet  # noqa: PLC0415
-        from fairlane.platforms.lab.scratch import scratch  # noqa: PLC0415
 
         self.notify, spec = notify, self.spec
         allow_files()

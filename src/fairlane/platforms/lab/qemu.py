@@ -15,10 +15,10 @@ from typing import Any, Self
 from fairlane import install
 from fairlane.errors import FairlaneError, MachineLost, RunFailed, because
 from fairlane.machines.child import WITH_US, end, ends, uninterrupted
+from fairlane.machines.scratch import scratch
 from fairlane.platforms.lab.compose import QUIT_PORT
 from fairlane.platforms.lab.image import Image
 from fairlane.platforms.lab.obituary import DYING, Obituary
-from fairlane.platforms.lab.scratch import scratch
 
 BINARY = "qemu-system-x86_64"
 JOB_BYTES = 64 * 1024

@@ -21,9 +21,8 @@ from fairlane import registry
 from fairlane.cli.main import run
 from fairlane.errors import RunFailed
 from fairlane.lanes.base import Site, Step, Transport
-from fairlane.machines import lanes, script
+from fairlane.machines import lanes, scratch, script
 from fairlane.machines.this_host import LocalGuest
-from fairlane.platforms.lab import scratch
 from fairlane.platforms.lab.spec import Ceph
 from fairlane.platforms.lab.wall import ceph
 from tests.words import kind
@@ -178,7 +177,7 @@ def test_steps_are_undone_and_done_again(lab: Lab) -> None:
 
 _KILLED = """
 import asyncio, sys
-from fairlane.platforms.lab.scratch import scratch
+from fairlane.machines.scratch import scratch
 from fairlane.platforms.lab.spec import Ceph
 from fairlane.platforms.lab.wall.ceph import Cluster
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairlane.cli.main import run
-from fairlane.platforms.lab import scratch
+from fairlane.machines import scratch
 from fairlane.runs.journal import Event, read
 from testkit.process import Fairlane, events, judged
 

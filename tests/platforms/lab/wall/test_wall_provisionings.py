@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlane.cli.main import run
-from fairlane.platforms.lab import scratch
+from fairlane.machines import scratch
 from fairlane.platforms.lab.wall import layout
 from fairlane.runs.read import load_run
 from fairlane.study.load import parse_study

@@ -10,13 +10,14 @@ from fairlane.errors import MachineLost, RunFailed, Unfinished
 from fairlane.lanes.base import Place, Step
 from fairlane.machines import lanes
 from fairlane.machines.base import Guest
+from fairlane.machines.concurrency import finish_all
 from fairlane.machines.devices import Devices
 from fairlane.machines.keys import Keys
+from fairlane.machines.scratch import scratch
 from fairlane.machines.sessions import Watch
 from fairlane.machines.this_host import LocalGuest
 from fairlane.platforms.base import Notify
 from fairlane.platforms.lab import modelled
-from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
     build,
@@ -111,7 +112,7 @@ class Assembly:
         await self._switch_on_array(keys, golden_disk)
         # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
         beside = [] if storms or any(v.emulated for v in self.volumes) else [self._start_guests(keys, ())]
-        await lanes.together(self._reach_array(), self._start_cluster(), *beside)
+        await finish_all(self._reach_array(), self._start_cluster(), *beside)
         await lanes.everywhere({self.array: self._media("array")} if self.array else {})
         emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
         hosted = [v for v in emulated if v.hosted]
@@ -142,7 +143,7 @@ class Assembly:
         self.notify(f"booting {fleet} guest{'s' * (fleet > 1)}")
         await hypervisor.images(emulated)
         self.vms = [self._vm(self._guest(number, emulated), keys) for number in range(fleet)]
-        await lanes.together(*(vm.start() for vm in self.vms))
+        await finish_all(*(vm.start() for vm in self.vms))
 
     def _guest(self, number: int, emulated: Sequence[Volume]) -> Machine:
         """The parts of a guest; writes the secrets of its disks."""

@@ -26,8 +26,8 @@ from typing import Any, Self
 from fairlane import install
 from fairlane.errors import FairlaneError, RunFailed, because
 from fairlane.lanes._ceph import METADATA_COPIES, CephSpec
-from fairlane.machines import lanes
 from fairlane.machines.child import WITH_US, signal_group
+from fairlane.machines.concurrency import finish_all
 from fairlane.machines.ports import number, reserve_port
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.spec import Ceph
@@ -99,7 +99,7 @@ class Cluster:
             self._run("ceph-osd", "--no-mon-config", "--mkfs", "-i", i, "--osd-uuid", u) for i, u in osds.items()
         ]
         register = self.ask(stdin="".join(f"osd new {u} {i}\n" for i, u in osds.items()))
-        await lanes.together(register, *format_)
+        await finish_all(register, *format_)
         for i in osds:
             await self._daemon(f"osd.{i}")
         if self.filesystem:

@@ -12,12 +12,12 @@ import pytest
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
-from fairlane.platforms.lab import scratch
+from fairlane.machines import scratch
 
 OWNER = """
 import subprocess, sys, time
 from pathlib import Path
-from fairlane.platforms.lab.scratch import scratch
+from fairlane.machines.scratch import scratch
 
 def slept(shell):
     for entry in Path("/proc").glob("[0-9]*"):
