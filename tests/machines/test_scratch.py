@@ -138,6 +138,15 @@ def test_the_same_pid_later_is_another_process(temporary: Path) -> None:
     assert not folder.exists()
 
 
+def attached(image: Path) -> str:
+    """A loop device of ``image``, by a number: ``--find`` of two programs may open the same one."""
+    for number in range(350, 400):
+        loop = f"/dev/loop{number}"
+        if subprocess.run(["losetup", loop, image], capture_output=True, check=False).returncode == 0:
+            return loop
+    raise AssertionError(f"no loop device from 350 to 399 takes {image}")
+
+
 @pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/loop-control").exists(), reason="needs root and loop devices")
 def test_mounts_and_loop_devices_go_too(temporary: Path) -> None:
     folder = temporary / "fairlane-old"
@@ -146,10 +155,7 @@ def test_mounts_and_loop_devices_go_too(temporary: Path) -> None:
     image = folder / "image"
     with image.open("wb") as file:
         file.truncate(16 * 2**20)
-    loop = "/dev/loop300"  # not --find: it opens what is free, and two of them the same
-    done = subprocess.run(["losetup", loop, str(image)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no loop device here: {done.stderr.strip()}")
+    loop = attached(image)
     subprocess.run(["mkfs.ext4", "-q", loop], check=True)
     subprocess.run(["mount", loop, str(folder / "mnt")], check=True)
     assert {left.kind for left in scratch.leftovers(folder)} == {"mount", "loop device", "folder"}

@@ -208,6 +208,7 @@ rm /run/data""")
     assert seen == "same"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LANES)
 def test_beside_what_is_at_work(busy: Owned, name: str) -> None:
     before, made = busy.look(), lane(name)
@@ -222,6 +223,7 @@ def test_beside_what_is_at_work(busy: Owned, name: str) -> None:
     busy.same(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["iscsi-array", "iscsi-paths", "iscsi-own-paths", "nvme_tcp-own"])
 def test_daemons_that_a_lane_started_end_with_it(idle: Owned, name: str) -> None:
     before, made = idle.look(), lane(name)
