@@ -177,7 +177,9 @@ def test_a_generator_without_a_disk_is_all_there_is(bench, find):
     null = bench.fio(*bench.job("randread", "--ioengine=null", "--iodepth=32"))
     ((severity, kind, proof),) = find("littles_law", null, sound, deep)
     assert (severity, kind, proof["asked"]) == ("warning", "below", 32)
-    ((severity, kind, _),) = find("generator_bound", undisturbed(null), sound, deep)
+    # a quick disk takes a whole core at this depth, too: then fio is the limit, and the check says so
+    calm = bench.fio(*bench.job("randread", *DIRECT, "--iodepth=32", "--rate_iops=1000"))
+    ((severity, kind, _),) = find("generator_bound", undisturbed(null), calm, deep)
     assert (severity, kind) == ("warning", "generator")
 
 
