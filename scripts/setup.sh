@@ -33,6 +33,10 @@ mariadbd|/usr/sbin/mariadbd|/usr/libexec/mariadbd  mariadb-server-core  mariadb-
 mariadb             mariadb-client-core  mariadb           test
 sysbench            sysbench         sysbench              test
 blktrace            blktrace         blktrace              test
+socat               socat            socat                 test
+libvirtd|/usr/sbin/libvirtd  libvirt-daemon  libvirt-daemon-driver-qemu  test
+/usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so|/usr/lib64/libvirt/connection-driver/libvirt_driver_qemu.so  libvirt-daemon-driver-qemu  libvirt-daemon-driver-qemu  test
+virsh               libvirt-clients  libvirt-client        test
 nbdkit              nbdkit           nbdkit                test
 nbdfuse             libnbd-bin       nbdfuse               test
 mkfs.xfs|/usr/sbin/mkfs.xfs|/sbin/mkfs.xfs  xfsprogs  xfsprogs  test

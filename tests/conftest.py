@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import signal
+import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,24 @@ settings.load_profile("fairlane")
 
 
 SIZE = 8 * 2**20
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where that takes direct I/O: a busy disk under ``tmp_path`` may serve nothing for 300 ms."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if takes_direct_io(MEMORY) else tmp_path) as folder:
+        yield Path(folder)
+
+
+def takes_direct_io(folder: Path) -> bool:
+    """Whether files of a directory can be opened for direct I/O: those of a tmpfs since Linux 6.6."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder) as file:
+            os.close(os.open(file.name, os.O_RDWR | os.O_DIRECT))
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ REAL = (
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "setpriv", "qemu-img", "ssh", "mke2fs", "python3", "newuidmap")
 CEPH = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "rbd", "ceph-fuse")
 TEST_TOOLS = (
-    "make", "fio", "shellcheck", "openssl", "mariadbd", "mariadb", "sysbench", "blktrace", "nbdkit", "nbdfuse",
-    "mkfs.xfs", "mkfs.btrfs", "ip", "chromium", *CEPH,
+    "make", "fio", "shellcheck", "openssl", "mariadbd", "mariadb", "sysbench", "blktrace", "socat", "libvirtd", "virsh",
+    "nbdkit", "nbdfuse", "mkfs.xfs", "mkfs.btrfs", "ip", "chromium", *CEPH,
 )  # fmt: skip
 SOURCES = "testkit/servers"
 

@@ -147,5 +147,6 @@ def test_the_readmes_line_compares_two_directories_from_the_wheel(installed: Pat
     shutil.copy(wheel, tmp_path / "dist")
     told = run([uv(), "tool", "run", *line.split(), "--shared"], tmp_path)  # beside other tests' runs
     assert "4k randread qd1" in told
+    assert "lead to one disk" in " ".join(told.split())
     assert len([*(tmp_path / "runs").glob("*/report.html")]) == 1
     assert [*(tmp_path / "a").iterdir(), *(tmp_path / "b").iterdir()] == []

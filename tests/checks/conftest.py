@@ -67,7 +67,7 @@ lanes:
   sound: {{transport: local{lane}}}
   odd: {{transport: local{lane}}}
 workloads:
-  main: {{kind: fio, runtime: 1s, {workload}}}
+  main: {{kind: fio, {workload}}}
 design: {{looks: [6]{design}}}
 """
 Beside = Callable[..., Evidence]
@@ -85,6 +85,7 @@ def made_beside(
 ) -> Evidence:
     """A run of one cell, in which every trial of the lane ``odd`` has the figures ``odd`` and every trial of the
     baseline ``sound`` has the figures ``sound``."""
+    workload = workload if "runtime:" in workload else f"runtime: 1s, {workload}"
     text = BESIDE.format(workload=workload, lane=lane, design=design)
     study = parse_study(text, "beside.yaml")
     planned = schedule(study, 6)[:blocks]

@@ -103,6 +103,40 @@ def test_other_mounts(beside: Beside, run_check: RunCheck, fields: dict[str, Any
     assert [each.kind for each in run_check("other_mount", made)] == expected
 
 
+# --- layers_below
+
+BTRFS = {"kind": "btrfs", "name": "/dev/b", "details": {"compression": "zstd:3"}}
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ([("btrfs", {"compression": "zstd:3"})], [("compression", "warning")]),
+        ([("zfs", {"compression": "lz4", "dedup": "on"})], [("compression", "warning"), ("dedup", "warning")]),
+        ([("btrfs", {}), ("crypt", {})], []),
+        ([("overlay", {})], [("overlay", "warning")]),
+        ([("nfs", {})], [("network", "warning")]),
+    ],
+)
+def test_layers_that_are_more_than_a_disk(
+    beside: Beside, run_check: RunCheck, layers: list[tuple[str, dict[str, str]]], expected: list[tuple[str, str]]
+) -> None:
+    stack = [{"kind": kind, "name": "x", "details": details} for kind, details in layers]
+    described = lanes(behind(disk("a")), behind(disk("b"), stack=stack))
+    found = run_check("layers_below", beside(FINE, FINE, "rw: [randwrite]", description=described))
+    assert kinds(found) == expected
+    assert all(each.lanes == ("odd",) for each in found)
+    reading = run_check("layers_below", beside(FINE, FINE, description=described))
+    assert kinds(reading) == [each for each in expected if each[0] not in ("compression", "dedup")]
+
+
+def test_network_file_systems_of_all_lanes_are_no_difference(beside: Beside, run_check: RunCheck) -> None:
+    share = behind(stack=[{"kind": "nfs", "name": "nas:/a", "details": {}}], medium="network")
+    assert kinds(run_check("layers_below", beside(FINE, FINE, description=lanes(share, share)))) == [
+        ("network", "info")
+    ]
+
+
 # --- full_volume
 
 
@@ -172,7 +206,7 @@ def test_the_disks_below_a_file_saw_less(beside: Beside, run_check: RunCheck) ->
     odd = trial(GIB, b={"read_bytes": GIB // 10})
     found = run_check("cache_served", beside(odd, sound, "rw: [randread], ramp: 1s", description=described))
     assert [(each.kind, each.severity, each.lanes) for each in found] == [("fewer-reads", "critical", ("odd",))]
-    squeezed = lanes(behind(disk("a")), behind(disk("b"), options=["rw", "compress=zstd:3"]))
+    squeezed = lanes(behind(disk("a")), behind(disk("b"), stack=[BTRFS]))
     assert run_check("cache_served", beside(odd, sound, description=squeezed)) == []
 
 
@@ -207,6 +241,18 @@ def test_others_on_the_disk(
     found = run_check("other_io", beside(figures, trial(GIB, a={"read_bytes": GIB}), workload, description=described))
     shares = [each["share"] for finding in found for each in finding.evidence.values()]
     assert shares == ([] if share is None else [pytest.approx(share, abs=0.01)])
+
+
+def test_other_jobs_of_the_load_are_not_others(beside: Beside, run_check: RunCheck) -> None:
+    def found(**counts: int) -> list[Finding]:
+        figures = trial(0, GIB, b={"read_bytes": 3 * GIB, "write_bytes": GIB})
+        figures.context["load"]["all"] = {"bytes": counts, "ios": {way: n // 4096 for way, n in counts.items()}}
+        described = lanes(behind(disk("a")), behind(disk("b")))
+        sound = trial(0, GIB, a={"write_bytes": GIB})
+        return run_check("other_io", beside(figures, sound, "rw: [randwrite]", description=described))
+
+    assert found(read=3 * GIB, write=GIB) == []
+    assert kinds(found(read=0, write=GIB)) == [("mostly-others", "critical")]
 
 
 def test_a_disk_that_worked_mostly_for_others_takes_the_headline(beside: Beside, run_check: RunCheck) -> None:
@@ -329,7 +375,16 @@ def test_sound_lanes_have_no_finding(beside: Beside) -> None:
     described = lanes(behind(disk("a")), behind(disk("b")), probed(b=1.0), probed(a=1.0))
     one, other = trial(GIB, a={"read_bytes": GIB}), trial(GIB, b={"read_bytes": GIB})
     found = run_all(beside(other, one, description=described))
-    ours = {"shared_disk", "other_mount", "full_volume", "flush_promise", "other_io", "drive_state", "throttled"}
+    ours = {
+        "shared_disk",
+        "other_mount",
+        "layers_below",
+        "full_volume",
+        "flush_promise",
+        "other_io",
+        "drive_state",
+        "throttled",
+    }
     assert [each for each in found if each.check in ours or each.kind.startswith("probe")] == []
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
 NAMES = (
-    "shared_disk", "other_mount", "full_volume", "flush_promise", "cache_served", "other_io", "drive_state",
-    "throttled",
+    "shared_disk", "other_mount", "layers_below", "full_volume", "flush_promise", "cache_served", "other_io",
+    "drive_state", "throttled",
 )  # fmt: skip
 
 
@@ -22,6 +22,7 @@ def test_words(beside: Beside, snapshot: "SnapshotAssertion") -> None:
     drive = disk("nvme0n1", model="Samsung SSD 980", identity="wwn:eui.0025")
     other = behind(
         drive, fstype="ext4", options=["rw", "nobarrier"], volumes=[full],
+        stack=[{"kind": "overlay", "name": "/var/lib/containers/7f/diff", "details": {}}],
         thin=["/srv/b.img is sparse: 1 GiB of 4 GiB"],
         flush={**NOTHING, "words": "/mnt/b is mounted with nobarrier: fsync sends no flush to the device."},
     )  # fmt: skip
@@ -35,9 +36,11 @@ def test_words(beside: Beside, snapshot: "SnapshotAssertion") -> None:
         "host_disks": {"nvme0n1": {"reads": 9, "read_bytes": GIB, "write_bytes": GIB}},
     }
     sound = trial(0, GIB, nvme0n1={"write_bytes": GIB})
+    squeezed = [{"kind": "btrfs", "name": "/dev/nvme0n1", "details": {"compression": "zstd:3", "dedup": "vdo on"}}]
     described = [
         lanes(behind(drive), other, cached, probed(nvme0n1=1.0)),
-        lanes(behind(drive), behind(drive, fstype="xfs"), probed("memory")),
+        lanes(behind(drive), behind(drive, fstype="btrfs", stack=squeezed), probed("memory")),
+        lanes(behind(drive), behind(stack=[{"kind": "nfs", "name": "10.0.0.9:/b", "details": {}}], medium="network")),
         lanes(behind(server="10.0.0.9:/a", medium="network"), behind(server="10.0.0.9:/b", medium="network")),
     ]
     made = [beside(Figures(odd.metrics, {}, context), sound, "rw: [randwrite]", description=d) for d in described]

@@ -62,12 +62,13 @@ def test_modes_and_neighbours(build: Build, snapshot: "SnapshotAssertion") -> No
 
 
 ODD: Sequence[tuple[str, dict[str, float], dict[str, Any]]] = (
-    ("rw: [randrw], rwmixread: [70]", {"iops": 989.0, "bw": 64.0 * 2**20},
+    ("runtime: 60s, rw: [randrw], rwmixread: [70]", {"iops": 989.0, "bw": 64.0 * 2**20},
      {"load": {"ios": {"read": 29_995, "write": 29_994}, "runtime_ms": 60_000, "runtime_ms_min": 40_000,
                "parts": [part("read", 0, 1000), part("write", 1000, 2000)]}}),
-    ("iodepth: [16], numjobs: [2]", {"iops": 1000.0, "lat_mean": 20e6}, {"load": {"runtime_ms": 60_000}}),
-    ("iodepth: [16], numjobs: [2]", {"iops": 1000.0, "lat_mean": 64e6}, {"load": {"runtime_ms": 60_000}}),
-    ("rw: [randread]", PERCENTILES | {"lat_p50": 1e6, "lat_p99": 0.0}, {"load": {"percentiles_of": "averaged"}}),
+    ("runtime: 60s, iodepth: [16], numjobs: [2]", {"iops": 1000.0, "lat_mean": 20e6}, {"load": {"runtime_ms": 60_000}}),
+    ("runtime: 60s, iodepth: [16], numjobs: [2]", {"iops": 1000.0, "lat_mean": 64e6}, {"load": {"runtime_ms": 60_000}}),
+    ("rw: [randread]", PERCENTILES | {"lat_p50": 1e6, "lat_p99": 0.0},
+     {"load": {"percentiles_of": "averaged", "runtime_ms": 3100}}),
     ("prefill: false, size: 1g", {"iops": 1000.0}, {"medium": {"allocated_bytes": 2**28}}),
     ("rw: [randwrite], prefill: false, size: 1g", {"iops": 1000.0}, {}),
     ("rw: [randread]", {"iops": 1000.0},
@@ -76,7 +77,7 @@ ODD: Sequence[tuple[str, dict[str, float], dict[str, Any]]] = (
     ("rw: [randread]", {"iops": 1000.0, "bw": 130e6}, {"machine": {"busy": 0.90, "steal": 0.06}}),
     ("rate_iops: [500], iodepth: [32], numjobs: [2]", {"iops": 985.0},
      {"load": {"series": {"interval_ms": 1000, "iops": [1000 * (1 - i / 300) for i in range(60)]}}}),
-    ("rw: [randread]", {"iops": 1000.0},
+    ("runtime: 60s, rw: [randread]", {"iops": 1000.0},
      {"vms": [{"name": f"vm{i}", "iops": float(x), "start_ms": 900.0 * i} for i, x in enumerate((1000, 1050, 600))],
       "window": {"share": 0.6, "skew_ms": 5.0}, "load": {"runtime_ms": 60_000}}),
     ("rw: [randread], ramp: 0s", {"iops": 1000.0},

@@ -360,11 +360,13 @@ def test_a_full_link(told, bw, kind):
 
 
 def test_a_link_is_full_in_one_direction(told):
-    def both(ways):
-        return figures({"bw": 160e6}, load={"bytes": ways})
+    def both(ways, every=None):
+        return figures({"bw": 160e6}, load={"bytes": ways, **({"all": {"bytes": every}} if every else {})})
 
     assert told("link_bound", both({"read": 5, "write": 5}), FINE, lane=LINK) == []
     assert len(told("link_bound", both({"read": 3, "write": 1}), FINE, lane=LINK)) == 1
+    other_job = {"read": 8, "write": 5}
+    assert len(told("link_bound", both({"read": 5, "write": 5}, other_job), FINE, lane=LINK)) == 1
 
 
 def test_small_ios_fill_a_link_with_headers(told):
@@ -484,6 +486,30 @@ def test_one_unsteady_trial_of_many_is_the_spreads_to_tell(beside):
         for obs in made.observations
     )
     assert list(UNSTEADY.check(type(made)(**{**vars(made), "observations": first}))) == []
+
+
+# --- prolonged
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran_ms", "more", "odd"),
+    [
+        ("60s", 65_900, {}, 0),
+        ("60s", 66_100, {}, 1),
+        ("3s", 3_950, {}, 0),
+        ("3s", 4_050, {}, 1),
+        ("3s", 63_000, {"fault": {}}, 0),
+    ],
+)
+def test_a_load_that_took_longer_than_asked(told, asked, ran_ms, more, odd):
+    workload = f"rw: [randread], runtime: {asked}"
+    found = told("prolonged", figures(load={"runtime_ms": ran_ms}, **more), workload=workload)
+    assert [(severity, kind) for severity, kind, _ in found] == [("warning", "longer")] * odd
+
+
+def test_a_flush_at_the_end_takes_its_time(told):
+    workload = "rw: [randwrite], runtime: 3s, end_fsync: true"
+    assert told("prolonged", figures(load={"runtime_ms": 9_000}), workload=workload) == []
 
 
 # --- uneven_vms

@@ -6,6 +6,7 @@ Short jobs on a 16 MiB file in a temporary folder; the disk's counters are read 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from dataclasses import dataclass, replace
@@ -36,12 +37,23 @@ class Bench:
     folder: Path
     device: str
 
-    def fio(self, *options: str, runtime_ms: int = 300) -> Figures:
-        """What fio says of one run, and what the disk below the folder counted meanwhile."""
-        out = self.folder / "out.json"
+    def fio(self, *options: str, runtime_ms: int = 300, stopped: float = 0) -> Figures:
+        """What fio says of one run, and what the disk below the folder counted meanwhile. ``stopped``: seconds for
+        which it is stopped once its load began."""
+        out, began = self.folder / "out.json", self.folder / "began"
         command = ["fio", *COMMON, f"--runtime={runtime_ms}ms", f"--output={out}", *options]
+        if stopped:
+            command += ["--thread", f"--exec_prerun=touch {began}"]
         before = self.snapshot(DISK.capture)
-        subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
+        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL) as process:
+            if stopped:
+                while not began.exists():
+                    assert process.poll() is None
+                    time.sleep(0.01)
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(stopped)
+                process.send_signal(signal.SIGCONT)
+        assert process.returncode == 0
         after = self.snapshot(DISK.capture)
         seen = figures(out.read_bytes())
         # counted by the probe, as in a guest, not by fio
@@ -103,6 +115,14 @@ def alone(load, judge):
             break
     (one,) = found
     return one
+
+
+def test_a_load_that_was_stopped_ran_longer_than_asked(bench, find):
+    job, workload = bench.job("randread", *DIRECT), "rw: [randread], iodepth: [4], engine: libaio, runtime: 2s"
+    odd, sound = bench.fio(*job, runtime_ms=2000, stopped=3.5), bench.fio(*job, runtime_ms=2000)
+    ((severity, kind, proof),) = find("prolonged", odd, sound, workload)
+    assert (severity, kind) == ("warning", "longer")
+    assert proof["ran_seconds"] > 3.4
 
 
 def test_a_sparse_file_is_read_without_the_disk(bench, direct, find):

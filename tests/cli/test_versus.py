@@ -171,6 +171,35 @@ def bench(tmp_path: Path) -> Iterator[loops.Bench]:
         yield made
 
 
+@pytest.mark.xdist_group("loop")
+@loops.REAL[1]
+def test_a_file_system_that_takes_no_file_is_refused(bench: loops.Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    point, _ = bench.system("full", "ext4", 64)
+    room = os.statvfs(point)
+    with (point / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, (room.f_bavail - 256) * room.f_frsize)
+    assert refusal(capsys, "a", point, "--size", "8m") == ["no-space"]
+    bench.run("mount", "-o", "remount,ro", point)
+    assert refusal(capsys, "a", point, "--size", "8m") == ["read-only"]
+    assert sorted(file.name for file in point.iterdir()) == ["filler", "lost+found"]
+
+
+@pytest.mark.slow
+def test_what_others_write_meanwhile_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not disks(folder):
+        pytest.skip("the temporary folder is on no disk that is seen")
+    words = ("fio", "--name=other", "--filename=other", "--size=32m", "--rw=write", "--bs=1m", "--direct=1",
+             "--rate=20m", "--time_based", "--runtime=1h")  # fmt: skip
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as other:
+        code = versus("a", "b ü", "--rw", "randread", "--shared", "--size", "8m", "--runtime", "1s", "--blocks", "2",
+                      "--out", "out")  # fmt: skip
+        other.terminate()
+    assert code == Exit.OK
+    capsys.readouterr()
+    run(["check", "out", "--format", "json"])
+    assert "other_io" in {finding["check"] for finding in json.loads(capsys.readouterr().out)["findings"]}
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("loop")
 @loops.REAL[1]
@@ -217,6 +246,18 @@ def begun() -> subprocess.Popen[bytes]:
              "--runtime", "3s", "--blocks", "2", "--size", "64m", "--out", "out")  # fmt: skip
     with Path("log").open("wb") as log:
         return subprocess.Popen(words, stdout=log, stderr=log)
+
+
+def test_what_killed_ones_left_is_cleaned_and_only_that(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a/.fairlane-0123456789-a").touch()  # on no run's list
+    assert versus("--clean") == Exit.OK
+    assert left(folder) == [str(folder / "a/.fairlane-0123456789-a")]
+
+
+def test_a_job_file_says_itself_whether_it_is_buffered(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.fio").write_text("[a]\nrw=read\n")
+    assert versus("a", "b ü", "--job-file", "x.fio", "--buffered") == Exit.USER_ERROR
+    assert "buffered-job-file" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from fairlane.workloads.base import Garbage, Invention
 from fairlane.workloads.fio import PLUGIN, FioSpec
 from tests.words import kind, refused
 
-MEMORY = Path("/dev/shm")
 needs_fio = pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
 
 
@@ -43,22 +40,10 @@ def job(script: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file in memory where that takes direct I/O: a busy disk under ``tmp_path`` may serve nothing for 200 ms."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if takes_direct_io(MEMORY) else tmp_path) as folder:
-        path = Path(folder) / "disk:with a colon"
-        path.write_bytes(bytes(4 * 2**20))
-        yield path
-
-
-def takes_direct_io(folder: Path) -> bool:
-    """Whether files of a directory can be opened for direct I/O: those of a tmpfs since Linux 6.6."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder) as file:
-            os.close(os.open(file.name, os.O_RDWR | os.O_DIRECT))
-    except OSError:
-        return False
-    return True
+def disk(quick: Path) -> Path:
+    path = quick / "disk:with a colon"
+    path.write_bytes(bytes(4 * 2**20))
+    return path
 
 
 def run(script: str, folder: Path) -> dict[str, bytes]:

@@ -64,6 +64,13 @@ def cell(**changes: Any) -> Cell:
     return only
 
 
+@pytest.fixture
+def disk(quick: Path) -> Path:
+    path = quick / "disk"
+    path.write_bytes(os.urandom(SIZE))
+    return path
+
+
 # --- jobs of a study
 
 
@@ -176,13 +183,16 @@ def test_a_job_file_is_parsed_as_fio_does() -> None:
     assert (parsed.runtime, parsed.ramp) == (3 * 10**8, None)
 
 
+LAST = len(FILE.splitlines()) + 1
+"""The line behind the file."""
+
 REFUSED = [
     ("stonewall", "stonewall"), ("wait_for=log", "wait_for"), ("startdelay=5", "startdelay"), ("loops=3", "loops"),
     ("number_ios=100", "number_ios"), ("io_size=1g", "io_size"), ("exec_prerun=sync", "exec_prerun"),
     ("verify=crc32c", "verify"), ("read_iolog=/tmp/x", "read_iolog"), ("nrfiles=4", "nrfiles"),
-    ("randrepeat=1", "randrepeat"), ("ioengine=rbd", "ioengine"), ("rw=randtrim", "rw"),
+    ("ioengine=rbd", "ioengine"), ("rw=randtrim", "rw"), ("rw=read:-4k", "rw"), ("create_only=1", "create_only"),
     ("filename=/dev/other", "filename"), ("filename=/dev/a:/dev/b", "filename"), ("runtime=60", "runtime"),
-    ("allow_mounted_write=1", "allow_mounted_write"), ("unlink=1", "unlink"), ("kb_base=1000", "kb_base"),
+    ("allow_mounted_write=1", "allow_mounted_write"), ("kb_base=1000", "kb_base"), ("wait_for_previous", "stonewall"),
 ]  # fmt: skip
 
 
@@ -190,8 +200,74 @@ REFUSED = [
 def test_what_breaks_the_comparison_is_refused_by_name(line: str, option: str) -> None:
     with pytest.raises(Invalid, check=kind("job-file-option")) as raised:
         parse(FILE + line + "\n")
-    assert str(raised.value).startswith(option)
+    assert str(raised.value).startswith(f"line {LAST}: {option}")
     assert raised.value.hint
+
+
+NO_NUMBERS = ["bs=abc", "bs={{ size }}", "size=4*1024", "size=200%", "iodepth=0", "numjobs=0", "numjobs=200",
+              "bssplit=4k/50:8k/x", "bssplit=x/100", "filesize=1g-2g", "rate=fast", "runtime=soon"]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", NO_NUMBERS)
+def test_a_value_that_fio_would_not_take_is_refused_with_its_line(line: str) -> None:
+    with pytest.raises(Invalid, check=kind("job-file-value")) as raised:
+        parse(FILE + line + "\n")
+    assert str(raised.value).startswith(f"line {LAST}: {line.partition('=')[0]}: ")
+
+
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    with pytest.raises(Invalid, check=kind("several-problems")) as raised:
+        parse("[global]\nbs=$SIZE\nverify=crc32c\n[a]\nrw=read\n[b]\nstonewall\nrw=write\n")
+    head, *lines = str(raised.value).splitlines()
+    assert head == "3 problems:"
+    assert [line.split(": ")[0] for line in lines] == ["  line 2", "  line 3", "  line 7"]
+    assert all("(" in line for line in lines), "each with its hint"
+
+
+def test_one_problem_on_several_lines_is_one() -> None:
+    jobs = "".join(f"[{name}]\nnrfiles=2\n" for name in "abcdefgh")
+    with pytest.raises(Invalid, match=r"^lines 2, 4, 6, 8 and 4 more: nrfiles: breaks the comparison$"):
+        parse(jobs)
+    with pytest.raises(Invalid, match=r"^lines 2 and 4: nrfiles: breaks the comparison$"):
+        parse(jobs[: len(jobs) // 4])
+
+
+def test_an_engine_that_loads_no_device_is_all_that_matters() -> None:
+    with pytest.raises(Invalid, match=r"^line 2: ioengine: 'http' does not load the lane's device$"):
+        parse("[a]\nioengine=http\nhttp_host=x\nverify=md5\n")
+
+
+HARMLESS = [
+    "[a]\nfilename_format=f.$jobnum\ndirectory=${DIR}\ndescription=a $100 disk\n", "[a]\nstonewall\n[b]\nrw=read\n",
+    "[a]\nstartdelay=5\n", "[a]\ntime_based\nloops=10000\n", "[a]\nunlink=1\nallow_file_create=0\nexitall_on_error\n",
+    "[a]\nrandrepeat=1\n", "[a]\nruntime=10\n[b]\nruntime=10s\n", "[a]\nfileoffset=4k\n",
+    "[a]\nbs=4k,,8k\nrate=,12500k\nbsrange=4k-8k\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_does_nothing_here_is_no_obstacle(text: str) -> None:
+    assert parse(text).jobs
+
+
+def test_jobs_of_one_name_or_one_beginning_are_told_apart() -> None:
+    long = "random_read_four_threads_direct_io"
+    assert list(parse(f"[a]\n[a]\n[{long}_small]\n[{long}_large]\n").jobs) == [
+        "a", "a-2", "random-read-four-threads-direct", "random-read-four-threads-dir-2",
+    ]  # fmt: skip
+
+
+def test_the_size_of_a_jobs_file_is_the_part_that_it_loads() -> None:
+    assert parse("[a]\nfilesize=64m\n").jobs["a"]["size"] == "64m"
+    assert parse("[a]\nfilesize=64m\nsize=8m\n").jobs["a"]["size"] == "8m"
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [("[a]\n", False), ("[a]\nnumjobs=2\n", True), ("[a]\n[b]\n", True), ("[a]\nfilename=x\nnumjobs=2\n", False)],
+)
+def test_processes_that_would_have_files_of_their_own(text: str, *, files: bool) -> None:
+    assert parse(text).files is files
 
 
 @pytest.mark.parametrize(
@@ -199,7 +275,7 @@ def test_what_breaks_the_comparison_is_refused_by_name(line: str, option: str) -
     [
         ("[global]\nrw=read\n", "job-file-empty"), ("rw=read\n", "job-file-line"),
         ("[a]\nsize=${SIZE}\n", "job-file-environment"), ("[a]\ninclude other.fio\n", "job-file-line"),
-        ("[a]\n[a]\n", "job-file-name"), ("[a]\nruntime=soon\n", "job-file-value"),
+        ("[a]\n[global-x]\n[Global]\n", "job-file-name"), ("[a]\nruntime=soon\n", "job-file-value"),
         ("[a]\nEND-OF-JOB\n", "job-file-line"), ("x" * 70_000, "job-file-size"),
     ],
 )  # fmt: skip
@@ -228,7 +304,7 @@ NAMES_A_FILE = [
 def test_an_option_that_may_name_a_file_or_is_unknown_is_refused_by_name(line: str) -> None:
     with pytest.raises(Invalid, check=kind("job-file-option")) as raised:
         parse(FILE + line + "\n")
-    assert str(raised.value).startswith(line.partition("=")[0].replace("iomem", "mem"))
+    assert str(raised.value).startswith(f"line {LAST}: {line.partition('=')[0].replace('iomem', 'mem')}")
     assert raised.value.hint
 
 
@@ -312,7 +388,7 @@ def test_no_job_goes_beyond_the_extent_of_its_cell(tmp_path: Path, keys: dict[st
 
 @pytest.mark.parametrize("value", ["x%", "200%", "1.5g"])
 def test_an_offset_that_is_no_place_is_refused(value: str) -> None:
-    with pytest.raises(ValidationError, check=refused("offset_increment")):
+    with pytest.raises(ValidationError, check=refused("job_file", "offset_increment")):
         of_file(f"[a]\n{READ}offset_increment={value}\n").cells("main")
 
 

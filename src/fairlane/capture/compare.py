@@ -10,7 +10,10 @@ from fairlane.units import format_size
 
 How = Literal["relative", "points", "distance"]
 
-_TOLERANCE = {"rate": 0.10, "size": 0.10, "share": 0.05, "distance": 0.10, "depth": 0.25, "flush": 0.15, "set": 0.20}
+_TOLERANCE = {
+    "rate": 0.10, "direction": 0.02, "size": 0.10, "sizes": 0.02, "sequential": 0.05, "hot": 0.10, "depth": 0.10,
+    "flush": 0.10, "set": 0.20,
+}  # fmt: skip
 _NEGLIGIBLE = 0.005
 
 
@@ -50,7 +53,7 @@ def rows(captured: Shape, replayed: Shape, *, scaled: bool = False, closed: bool
 def _rows(a: Shape, b: Shape, *, scaled: bool, closed: bool) -> Iterator[Row]:
     if not closed:
         yield _relative("I/Os per second", _iops(a, "all"), _iops(b, "all"), "rate", "{:.0f}")
-    yield _points("share of reads", a.read_share, b.read_share)
+    yield _points("share of reads", a.read_share, b.read_share, "direction")
     ways = [way for way in ("read", "write") if _iops(a, way) > _NEGLIGIBLE * _iops(a, "all")]
     for way in ways:
         x, y = a.parts[way], b.parts.get(way)
@@ -69,10 +72,10 @@ def _rows(a: Shape, b: Shape, *, scaled: bool, closed: bool) -> Iterator[Row]:
 
 
 def _traced(way: str, x: Part, y: Part, *, scaled: bool) -> Iterator[Row]:
-    yield Row(f"{way}: sizes", _sizes(x), _sizes(y), distance(x.sizes, y.sizes), "distance", _TOLERANCE["distance"])
-    yield _points(f"{way}: sequential", x.sequential or 0.0, y.sequential or 0.0)
+    yield Row(f"{way}: sizes", _sizes(x), _sizes(y), distance(x.sizes, y.sizes), "distance", _TOLERANCE["sizes"])
+    yield _points(f"{way}: sequential", x.sequential or 0.0, y.sequential or 0.0, "sequential")
     if x.locality and y.locality and (x.sequential or 0.0) < 0.9:
-        yield _points(f"{way}: at the hottest tenth", x.locality.hot, y.locality.hot, 2 * _TOLERANCE["share"])
+        yield _points(f"{way}: at the hottest tenth", x.locality.hot, y.locality.hot, "hot")
     if x.working_set and y.working_set and not scaled and (x.sequential or 0.0) < 0.9:
         yield _relative(f"{way}: working set", x.working_set, y.working_set, "set", "{:.3g} B")
 
@@ -96,8 +99,8 @@ def _relative(name: str, x: float, y: float, tolerance: str, form: str) -> Row:
     return Row(name, form.format(x), form.format(y), deviation, "relative", _TOLERANCE[tolerance])
 
 
-def _points(name: str, x: float, y: float, tolerance: float = _TOLERANCE["share"]) -> Row:
-    return Row(name, f"{100 * x:.1f} %", f"{100 * y:.1f} %", y - x, "points", tolerance)
+def _points(name: str, x: float, y: float, tolerance: str) -> Row:
+    return Row(name, f"{100 * x:.1f} %", f"{100 * y:.1f} %", y - x, "points", _TOLERANCE[tolerance])
 
 
 def sentence(table: Sequence[Row]) -> str:

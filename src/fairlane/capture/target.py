@@ -14,8 +14,16 @@ from fairlane.machines import library
 from fairlane.platforms.hosts.spec import destination_problem
 
 _TIMEOUT = 60
-_KINDS = ("dm", "md", "wwn", "serial", "nqn", "nullb", "loop")
-"""Kinds of identity: such a word before a colon is no host."""
+_VMS = ("vm", "qmp")
+_KINDS = ("dm", "md", "wwn", "serial", "nqn", "nullb", "loop", *_VMS)
+"""Kinds of identity, and of virtual machines: such a word before a colon is no host."""
+_ABSENT = ("number", "identity", "model", "rotational", "scheduler", "write_cache", "tracefs", "blktrace", "lockdown")
+"""What is not known of a virtual machine's disk that is no disk of its host, or not available."""
+_HINTS = {
+    "vm-unknown": "virsh list shows the running machines; qmp:SOCKET reaches a QEMU without libvirt",
+    "vm-off": "start it, and its load",
+}
+_HINT = "lsblk lists the disks; partitions, links in /dev/disk/by-id and identities are accepted too"
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,16 @@ class Target:
     debugfs: bool
     lockdown: str
 
+    @property
+    def counted(self) -> bool:
+        """Whether it is a virtual machine's file or network volume, whose I/Os only QEMU counts."""
+        return self.disk.name.partition(":")[0] in _VMS
+
     def source(self, wanted: str = "auto") -> tuple[str, str]:
         """(source, why there is no trace): ``events``, ``blktrace`` or ``none``. Raises FairlaneError if ``wanted`` is
         not available."""
-        able = {"events": bool(self.tracefs) and self.root, "blktrace": self.root and self.blktrace and self.debugfs}
+        traced = self.root and not self.counted
+        able = {"events": traced and bool(self.tracefs), "blktrace": traced and self.blktrace and self.debugfs}
         if wanted == "counters":
             return "none", "--source counters records no trace"
         if wanted == "auto":
@@ -73,6 +87,8 @@ class Target:
         return wanted, ""
 
     def _lacking(self) -> str:
+        if self.counted:
+            return "the disk of the virtual machine is no disk of its host"
         if not self.root:
             return "tracing needs root"
         return "neither tracefs (mount -t tracefs none /sys/kernel/tracing) nor blktrace with debugfs is available"
@@ -93,7 +109,7 @@ def look(asked: str) -> Target:
     place, disk = parse(asked)
     if not place.host and Path(disk).exists() and not Path("/dev", disk).is_block_device():
         disk = str(Path(disk).absolute())
-    text = library.part("identity.sh") + shell("look.sh") + f"look {shlex.quote(disk)}\n"
+    text = library.part("identity.sh") + shell("vm.sh") + shell("look.sh") + f"look {shlex.quote(disk)}\n"
     process = place.start(("sh", "-c", text))
     try:
         with process:
@@ -109,38 +125,37 @@ def look(asked: str) -> Target:
 def _target(asked: str, place: Place, rows: Mapping[str, str], stderr: str) -> Target:
     if wrong := rows.get("wrong"):
         kind, _, message = wrong.partition(" ")
-        hint = "lsblk lists the disks; partitions, links in /dev/disk/by-id and identities are accepted too"
-        raise FairlaneError(kind, message, hint=hint, where=asked)
-    if "lockdown" not in rows:
+        raise FairlaneError(kind, message, hint=_HINTS.get(kind, _HINT), where=asked)
+    if "sectors" not in rows:
         at = place.host or "this machine"
         hint = "ssh must connect without prompts: ssh -o BatchMode=yes HOST true" if place.host else ""
         raise RunFailed("unreachable", f"cannot inspect the disk on {at}: {stderr[-600:] or 'no answer'}", hint=hint)
-    stacked = rows["stacked"] == "1"
+    found = {"stacked": "0", **dict.fromkeys(_ABSENT, ""), **rows}
     disk = Disk(
-        rows["name"],
-        rows["identity"].strip(),
-        int(rows["sectors"] or 0) * 512,
-        rows["model"].strip(),
-        rows["rotational"] == "1",
-        rows["scheduler"],
-        rows["write_cache"],
+        found["name"],
+        found["identity"].strip(),
+        int(found["sectors"] or 0) * 512,
+        found["model"].strip(),
+        found["rotational"] == "1",
+        found["scheduler"],
+        found["write_cache"],
         asked,
-        stacked,
+        found["stacked"] == "1",
     )
     if not disk.size:
         raise FairlaneError("disk-empty", f"{disk.name} has no medium", where=asked)
     return Target(
         place,
         disk,
-        rows["number"],
-        rows["machine"],
-        rows["kernel"],
-        int(rows["cpus"]),
-        rows["uid"] == "0",
-        rows.get("tracefs", ""),
-        bool(rows["blktrace"].strip()),
+        found["number"],
+        found["machine"],
+        found["kernel"],
+        int(found["cpus"]),
+        found["uid"] == "0",
+        found["tracefs"],
+        bool(found["blktrace"].strip()),
         "debugfs" in rows,
-        rows["lockdown"],
+        found["lockdown"],
     )
 
 

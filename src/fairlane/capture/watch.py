@@ -80,6 +80,8 @@ def watch(
     since the start. Raises RunFailed if not even the counters could be read."""
     source, lacking = target.source(wanted)
     gaps = [f"{_UNTRACED}: {lacking}"] if lacking else []
+    if target.counted:
+        gaps.append("the time with I/Os in flight, which QEMU does not count: at most the time shown")
     began, clock = datetime.now(UTC), time.process_time()
     output, tally, reader, interrupted = _run(target, seconds, source, progress)
     if source != "none" and (output.failed or not output.started):
@@ -96,7 +98,8 @@ def watch(
         trace = {**tally.counts(), "missed": missed, "damaged": reader.damaged}
         if missed:
             gaps.append(f"{missed} events, which the kernel dropped because Fairlane did not read them fast enough")
-    sources = ("diskstats",) if source == "none" else ("diskstats", source)
+    counters = "qemu" if target.counted else "diskstats"
+    sources = (counters,) if source == "none" else (counters, source)
     return Capture(
         disk=target.disk,
         machine=target.machine,
@@ -135,7 +138,7 @@ def _run(
         "none": "",
     }[source]
     words = (target.disk.name, target.number, str(seconds), source, events, target.tracefs)
-    process = target.place.start(("sh", "-c", shell("watch.sh") + f"watch {shlex.join(words)}\n"))
+    process = target.place.start(("sh", "-c", shell("vm.sh") + shell("watch.sh") + f"watch {shlex.join(words)}\n"))
     reading = _Reading(process, source, Tally(target.disk.size), stacked=target.disk.stacked)
     try:
         interrupted = _follow(process, reading, progress)

@@ -53,10 +53,23 @@ class Lane:
                 if text(disk, "name"):
                     yield machine, disk
 
+    def stack(self) -> Iterator[Mapping[str, Any]]:
+        """The layers between its paths and its disks, of all machines."""
+        for behind in self.behind.values():
+            yield from mappings(behind, "stack")
+
     @property
     def layers(self) -> frozenset[str]:
-        """Kinds of the layers between its paths and its disks."""
-        return frozenset(text(layer, "kind") for b in self.behind.values() for layer in mappings(b, "stack"))
+        """Their kinds."""
+        return frozenset(text(layer, "kind") for layer in self.stack())
+
+    def saves(self, *keys: str) -> Iterator[str]:
+        """Layers that store less than is written, with the setting (``btrfs /dev/sdb: zstd:3``). ``keys``:
+        ``compression``, ``dedup``; left out: both."""
+        for layer in self.stack():
+            for key in keys or ("compression", "dedup"):
+                if setting := text(layer, "details", key):
+                    yield f"{text(layer, 'kind')} {text(layer, 'name')}: {setting}"
 
     @property
     def names(self) -> frozenset[str]:

@@ -91,6 +91,11 @@ class Trial:
     def context(self, *path: str) -> float | None:
         return number(self.observation.context, *path)
 
+    def all_jobs(self, count: str, way: str) -> float | None:
+        """``ios`` or ``bytes`` of all jobs in a direction: of several, one alone may be judged."""
+        every = self.context("load", "all", count, way)
+        return self.context("load", count, way) if every is None else every
+
     def parameter(self, name: str) -> float | None:
         """A numeric parameter; None if it is unknown or differs between trials."""
         return number(self.known, name)

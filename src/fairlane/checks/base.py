@@ -50,9 +50,10 @@ class Check(ABC):
       ``retransmits``, and of ``nics`` the ``speed`` in bits per second; or ``failed``: why it was not read.
       ``cpu_node``: ``by_mode``, ns per I/O of the fleet on all of them.
     * ``database``: of a database load: ``bytes`` of the data before it, ``transactions`` with those of the ramp,
-      ``not_completed_REASON``, ``hit_rate`` of the buffer, ``commits_per_transaction``, ``rollbacks``, ``deadlocks``,
-      ``wal_bytes``, ``checkpoints``, ``autovacuums``, ``dead_tuples``, ``vacuums_running`` before it; ``disk``: what
-      the disk behind the volume counted.
+      ``not_completed_REASON``, ``hit_rate`` of the buffer, ``commits_per_transaction`` (of PostgreSQL with those in
+      which connections prepare statements: some dozens a trial), ``rollbacks``, ``deadlocks``, ``wal_bytes``,
+      ``checkpoints``, ``autovacuums``, ``dead_tuples``, ``vacuums_running`` before it; ``disk``: what the disk behind
+      the volume counted.
     * ``host_disks``: of all disks of the machine that did anything, name -> ``reads``, ``read_bytes``, ``writes``,
       ``write_bytes``, ``flushes``, ``flush_ms``, ``busy`` (share of the time); of a fleet by machine.
     * ``host``: ``temperatures``: sensor -> ``celsius``, ``limit``, ``alarm``, ``disk``; ``throttles`` of its CPUs;

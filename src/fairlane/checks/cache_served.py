@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from fairlane.checks._behind import BehindCheck, Lane, Load, host_disks, lane_of, strings
+from fairlane.checks._behind import BehindCheck, Lane, Load, host_disks, lane_of
 from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck, at, indirect, number, text
 from fairlane.metrics import rounded
 from fairlane.records import Evidence, Finding
@@ -98,32 +98,25 @@ def _synced(trial: Trial) -> bool:
 
 def _shares(trial: Trial) -> dict[str, float]:
     """Bytes that the disk moved / bytes of the load, by direction, where both are known."""
-    moved = {way: (_load(trial, "bytes", way), trial.context("disk", f"{way}_bytes")) for way in DIRECTIONS}
+    moved = {way: (trial.all_jobs("bytes", way), trial.context("disk", f"{way}_bytes")) for way in DIRECTIONS}
     return {f"{way}s_on_disk": disk / load for way, (load, disk) in moved.items() if load and disk is not None}
 
 
-def _load(trial: Trial, count: str, way: str) -> float | None:
-    """I/Os or bytes of all jobs: of several, one alone may be judged."""
-    load = trial.observation.context.get("load")
-    every = number(load, "all", count, way)
-    return number(load, count, way) if every is None else every
-
-
 def _against(trial: Trial, way: str, lane: Lane | None) -> Iterator[Oddity]:
-    load, disk = _load(trial, "bytes", way), trial.context("disk", f"{way}_bytes")
+    load, disk = trial.all_jobs("bytes", way), trial.context("disk", f"{way}_bytes")
     unit, counter, cache = "bytes", "the guest's disk", "a cache in the guest"
     below = _below(trial, way, lane) if lane else None
     if lane and below is not None:
         disk, counter, cache = below, f"the disks behind the lane ({', '.join(sorted(lane.names))})", "a cache"
     if load is None or disk is None:
-        ios, done = _load(trial, "ios", way), trial.context("disk", f"{way}s")
+        ios, done = trial.all_jobs("ios", way), trial.context("disk", f"{way}s")
         load, disk, unit = ios, done, "I/Os"
         if done is not None:
             disk = done + (trial.context("disk", f"{way}_merges") or 0.0)
     if not load or disk is None:
         return
     # I/Os in flight at the end are counted on one side only
-    ios = _load(trial, "ios", way)
+    ios = trial.all_jobs("ios", way)
     late = (trial.in_flight or 0.0) / ios if ios else 0.0
     fewer = disk < load * (1 - _SHORT - late)
     if not fewer and disk <= _MORE * load:  # as nearly always: no words are needed
@@ -158,9 +151,7 @@ def _against(trial: Trial, way: str, lane: Lane | None) -> Iterator[Oddity]:
 
 def _below(trial: Trial, way: str, lane: Lane) -> float | None:
     """Bytes of the disks under a lane's file or device; None: not counted, or of no meaning."""
-    options = {o.partition("=")[0] for o in strings(lane.one, "options")}
-    compressed = lane.layers & set(_FEWER) or options & {"compress", "compress-force"}
-    if compressed or text(lane.one, "medium") != "disks" or not lane.names:
+    if lane.layers & set(_FEWER) or any(lane.saves()) or text(lane.one, "medium") != "disks" or not lane.names:
         return None
     moved = host_disks(trial.observation.context, lane.names)
     return None if moved is None else moved.get(f"{way}_bytes", 0.0)

@@ -59,7 +59,7 @@ class Losses:
         self.seconds += trial.seconds or 0.0
         payload = (trial.parameter("mtu") or _MTU) - _HEADERS
         self.segments += sum(trial.context("net", name) or 0.0 for name in ("tx_bytes", "rx_bytes")) / payload
-        self.ios += sum(trial.context("load", "ios", way) or 0.0 for way in ("read", "write"))
+        self.ios += sum(trial.all_jobs("ios", way) or 0.0 for way in ("read", "write"))
         self.held += lost * (trial.parameter("iodepth") or 1) * (trial.parameter("numjobs") or 1)
 
     @property

@@ -54,9 +54,8 @@ class LinkBound(TrialCheck):
 def _payload(trial: Trial) -> float:
     """Bytes per second that the busier direction's data makes on the wire, in full packets; 0: not known."""
     bw = trial.metric("bw") or 0.0
-    ways = [trial.context("load", "bytes", way) or 0.0 for way in DIRECTIONS]
-    if any(ways):
-        bw *= max(ways) / sum(ways)
+    if judged := sum(trial.context("load", "bytes", way) or 0.0 for way in DIRECTIONS):
+        bw *= max(trial.all_jobs("bytes", way) or 0.0 for way in DIRECTIONS) / judged
     mtu = max(576.0, trial.parameter("mtu") or _JUMBO)
     return bw * (mtu + _ETHERNET) / (mtu - _TCP_IP)
 

@@ -43,13 +43,13 @@ class OtherIo(TrialCheck):
         others = total = 0.0
         counted = []
         for way in DIRECTIONS:
-            load = trial.context("load", "bytes", way)
+            load = trial.all_jobs("bytes", way)
             if load is None:
                 return
             if load and (lane.layers & _SEVERAL or (way == "write" and syncs(trial.cell))):
                 continue
             ratio = max((number(p, way, "ratio") or 0.0 for p in lane.probed.values()), default=0.0)
-            ios = trial.context("load", "ios", way)
+            ios = trial.all_jobs("ios", way)
             flying = (trial.in_flight or 0.0) * load / ios if ios else 0.0
             disk = moved.get(f"{way}_bytes", 0.0)
             others += max(0.0, disk - (load * factor + flying) * max(1.0, ratio))

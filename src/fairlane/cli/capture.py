@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         fairlane capture sda --out captured.yaml             watch for 5 minutes, write a workload
         fairlane capture /var/lib/mysql --for 10m            the disk behind a folder
         fairlane capture db1:/dev/nvme0n1 --out db1.yaml     a disk of another machine, over ssh
+        fairlane capture vm:db1,vda --out db1.yaml           a disk of a virtual machine on this host (libvirt)
         fairlane capture --from captured.json --closed --out fast.yaml
         fairlane capture --replay captured.yaml --on /mnt/new
     """,
@@ -60,9 +61,10 @@ def command(
 ) -> None:
     """Capture the load of a disk, and write it as a workload.
 
-    DISK is a kernel name, a path in /dev, an identity (serial:...), a file or folder on the disk, or HOST:DISK over
-    your own ssh. Nothing is written to it. As root the kernel's block events are traced; without root only the disk's
-    counters are read. Ctrl-C ends early and keeps the capture.
+    DISK is a kernel name, a path in /dev, an identity (serial:...), a file or folder on the disk, a virtual machine's
+    (vm:NAME,TARGET of libvirt, qmp:SOCKET,DEVICE of QEMU), or HOST:DISK over your own ssh. Nothing is written to it. As
+    root the kernel's block events are traced; without root only the disk's counters are read. Ctrl-C ends early and
+    keeps the capture.
     """
     _one_of(disk, saved, replay)
     if (replay is None) != (on is None):

@@ -119,6 +119,7 @@ def _profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop (directories are tried with a small file).")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Finish an interrupted run.")
 @click.option("--open", "browse", is_flag=True, help="Open the report in a browser.")
+@click.option("--clean", is_flag=True, help="Remove what killed comparisons left on this machine, and stop.")
 @click.option("--yes", is_flag=True, help="Do not ask before a disk is overwritten.")
 @rows_option
 @click.pass_context
@@ -132,6 +133,7 @@ def command(
     save_study: Path | None,
     dry_run: bool,
     browse: bool,
+    clean: bool,
     yes: bool,
     output: Format,
     **options: Any,
@@ -148,8 +150,12 @@ def command(
     failed.
     """
     from fairlane.cli._before import refuse
+    from fairlane.cli.hosts import clean as clean_machines
     from fairlane.runs import plan as plans
 
+    if clean:
+        ctx.invoke(clean_machines, where=(), run="", dry_run=dry_run)
+        return Exit.OK
     if resume is not None:
         return _finish(resume, plans.read(resume), output, browse=browse, again="")
     _free(None if dry_run else out, save_study)
@@ -182,6 +188,10 @@ def _compose(ctx: click.Context, paths: Sequence[str], options: Mapping[str, Any
     target = targets.kind(paths)
     targets.refuse(target, [name for name in options if ctx.get_parameter_source(name) == _GIVEN])
     shapes = {key: options[key] for key in SHAPES if options[key]}
+    if options["buffered"] and options["job_file"]:
+        raise FairlaneError(
+            "buffered-job-file", "--buffered has no effect on a job file", hint="write direct=0 into its sections"
+        )
     what = load(shapes, options["profile"], options["job_file"], options["workload"])
     _ = what.cells  # wrong keys are refused before any machine is asked
     acceptable(options["accepts"])

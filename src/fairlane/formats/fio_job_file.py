@@ -2,19 +2,22 @@
 
 Devices, paths, seeds, output and the time measured are Fairlane's. What would make trials of two lanes differ, or add
 up what did not run together, is refused. Options that shape the load, and can neither name a file nor start a program,
-go to fio as they stand; all others are refused: some of fio's write to any file, even in a job that only reads.
+go to fio as they stand; all others are refused: some of fio's write to any file, even in a job that only reads. Every
+refusal begins with the line of the file; a file with several faults names them all.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fairlane.errors import Invalid
-from fairlane.formats.fio_options import duration, flag, integer, named
+from fairlane.errors import SEVERAL, Invalid
+from fairlane.formats.fio_options import PATTERNS, duration, integer, main_name
 
 MOST_JOBS = 20
 """Most sections of a file."""
 MOST_CHARACTERS = 64 * 1024
+MOST_PROCESSES = 100
+"""Most ``numjobs`` of a job."""
 
 ENGINES = ("io_uring", "libaio", "posixaio", "psync", "pvsync", "pvsync2", "sync", "vsync")
 """fio's engines that load the device of a lane."""
@@ -25,28 +28,32 @@ _DROPPED = frozenset({
     "per_job_logs", "bwavgtime", "iopsavgtime", "lat_percentiles", "clat_percentiles", "slat_percentiles",
     "percentile_list", "significant_figures", "disk_util", "stats", "gtod_reduce", "disable_lat", "disable_clat",
     "disable_slat", "disable_bw_measurement", "unified_rw_reporting", "error_dump", "time_based", "runtime",
-    "ramp_time", "randseed", "allrandrepeat", "norandommap", "create_serialize", "create_fsync", "create_on_open",
-    "fallocate", "overwrite", "openfiles", "lockfile", "file_service_type",
+    "ramp_time", "randseed", "randrepeat", "allrandrepeat", "norandommap", "create_serialize", "create_fsync",
+    "create_on_open", "fallocate", "overwrite", "openfiles", "lockfile", "file_service_type", "filesize", "unlink",
+    "unlink_each_loop", "allow_file_create", "exitall_on_error",
 })  # fmt: skip
-_TOGETHER = "the jobs of a trial run at the same time, from begin to end: write a workload for each"
-_BY_TIME = "a trial ends by its runtime, so that lanes are under load equally long"
+_TIMES = ("runtime", "ramp_time")
+"""Options that a study takes from the file, unless it has times of its own."""
+_TOGETHER = "the jobs of a trial run at the same time, from begin to end: compare each by itself, in a file of its own"
+_BY_TIME = "remove it: a trial ends by its runtime, so that lanes are under load equally long"
 _REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("stonewall", "wait_for", "startdelay", "start_delay"), _TOGETHER),
-    **dict.fromkeys(("exitall", "exit_what", "exitall_on_error"), _TOGETHER),
-    **dict.fromkeys(("number_ios", "io_size", "io_limit", "fill_device", "fill_fs", "loops"), _BY_TIME),
+    **dict.fromkeys(("stonewall", "wait_for", "startdelay", "exitall", "exit_what"), _TOGETHER),
+    **dict.fromkeys(("number_ios", "io_size", "fill_device", "fill_fs", "loops"), _BY_TIME),
     **dict.fromkeys(("exec_prerun", "exec_postrun"), "the study's platform prepares machines, equally for all lanes"),
     **dict.fromkeys(("read_iolog", "write_iolog", "replay_redirect", "merge_blktrace_file"),
                     "a trace names its own devices; describe the load by options"),
-    **dict.fromkeys(("nrfiles", "filesize", "file_size"), "a lane has one device or file; use size and offset"),
+    **dict.fromkeys(("nrfiles", "file_size"), "a lane has one device or file; use size and offset"),
     **dict.fromkeys(("uid", "gid", "cgroup", "cgroup_weight", "ioscheduler", "profile", "client", "server"),
                     "it changes the machine, which the study's platform sets up"),
-    **dict.fromkeys(("allow_mounted_write", "unlink", "unlink_each_loop", "allow_file_create", "pre_read"),
-                    "Fairlane guards the devices itself (docs/safety.md)"),
+    **dict.fromkeys(("allow_mounted_write", "pre_read"), "Fairlane guards the devices itself (docs/safety.md)"),
+    "create_only": "remove the whole job: it only makes files, and Fairlane makes and fills them itself",
     "kb_base": "write sizes in powers of 1024",
-    **dict.fromkeys(("steadystate", "ss", "steadystate_duration", "steadystate_ramp_time"),
-                    "use the workload's key steady"),
+    **dict.fromkeys(("steadystate", "steadystate_duration", "steadystate_ramp_time"),
+                    "remove it; a study preconditions its lanes with the workload's key steady"),
 }  # fmt: skip
 """Option that breaks the comparison -> what to do."""
+_VERIFY = ("verify", "do_verify", "experimental_verify")
+"""How the options begin by which fio reads its data back."""
 _PASSED = frozenset({
     # pattern, addresses, sizes
     "rw", "rw_sequencer", "rwmixread", "rwmixwrite", "bs", "ba", "blockalign", "bsrange", "bssplit", "bs_unaligned",
@@ -75,14 +82,24 @@ _PASSED = frozenset({
 })  # fmt: skip
 """Options that fio gets, by the names of ``fio_options.named``. An option belongs here if no value of it names a file,
 a directory, a program or another machine; ``_value`` guards those of which some do."""
-_NEUTRAL = {"nrfiles": "1", "loops": "1", "unlink": "0", "pre_read": "0", "startdelay": "0", "exitall_on_error": "0",
-            "kb_base": "1024"}  # fmt: skip
+_NEUTRAL = {"nrfiles": "1", "loops": "1", "pre_read": "0", "startdelay": "0", "create_only": "0", "kb_base": "1024"}
 """Values at which a refused option does nothing."""
 _MEMORY = ("malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapshared")
 """Kinds of memory of buffers; with a colon and a path, a file is the memory, and is written."""
 _SECTION = re.compile(r"\[(.+)\]")
 _SHARE = re.compile(r"(100|\d{1,2})(\.\d{1,6})?%")
+_NUMBERS = frozenset({
+    "bs", "ba", "bsrange", "size", "filesize", "offset", "offset_increment", "iodepth", "numjobs", "fsync", "fdatasync",
+    "rwmixread", "rwmixwrite", "rate", "rate_iops",
+})  # fmt: skip
+"""Options with numbers, one for each direction or a range, that Fairlane reads itself."""
+_SHARES = ("size", "offset", "offset_increment")
+"""Those that may be a share of the device."""
 _OPTION = re.compile(r"[a-z][a-z0-9_]{1,39}")
+_FEW = 5
+"""Numbers of lines that a message lists."""
+_NAME = 31
+"""Characters of a job's name."""
 
 
 @dataclass(frozen=True)
@@ -96,38 +113,85 @@ class JobFile:
     runtime: int | None
     """ns; None: not in the file."""
     ramp: int | None
+    files: bool
+    """Whether fio would give its processes a file each, where here all load the lane's."""
+
+
+@dataclass(frozen=True)
+class _Option:
+    value: str
+    line: int
+
+
+_Options = Mapping[str, _Option]
+"""The options of a job, by fio's main names."""
+
+
+@dataclass(frozen=True)
+class _Fault:
+    line: int
+    kind: str
+    message: str
+    hint: str = ""
 
 
 def parse(text: str) -> JobFile:
-    """The jobs in ``text``. Raises Invalid: no job file, or an option that breaks a comparison."""
+    """The jobs in ``text``. Raises Invalid: no job file, or options that break a comparison."""
     if len(text) > MOST_CHARACTERS:
         raise Invalid("job-file-size", f"a job file of more than {MOST_CHARACTERS} characters")
-    sections = {name: named(options) for name, options in _sections(text).items()}
+    sections = _sections(text)
     if not sections:
         raise Invalid("job-file-empty", "the job file has no job", hint="a job is a [section] with options")
     if len(sections) > MOST_JOBS:
         raise Invalid("limit", f"expected at most {MOST_JOBS} jobs, found {len(sections)}")
-    _one_target(sections)
-    for name, options in sections.items():
-        _examine(name, options)
+    _refuse(list(dict.fromkeys(_faults(sections))))  # a fault of [global] is one
+    runtime, ramp = (_one(sections, option) for option in _TIMES)
     dropped = {option for options in sections.values() for option in options if _ours(option)}
-    jobs = {
-        name: {option: value for option, value in options.items() if option in _PASSED and not _ours(option)}
-        for name, options in sections.items()
-    }
-    times = [_one(sections, option) for option in ("runtime", "ramp_time")]
-    return JobFile(jobs, tuple(sorted(dropped)), *times)
+    jobs = {name: _passed(options) for name, options in sections.items()}
+    processes = sum(integer(options.get("numjobs", "1")) for options in jobs.values())
+    named = any("filename" in options for options in sections.values())
+    return JobFile(jobs, tuple(sorted(dropped)), runtime, ramp, files=processes > 1 and not named)
+
+
+def _refuse(faults: list[_Fault]) -> None:
+    """Raise Invalid if there are faults: the only one, or all of them; the same one on several lines counts once. A job
+    whose engine loads no device cannot be compared whatever else is mended: then the message names the engine alone."""
+    lines: dict[tuple[str, str, str], list[int]] = {}
+    for fault in [f for f in faults if f.message.startswith("ioengine: ")] or sorted(faults, key=lambda f: f.line):
+        lines.setdefault((fault.kind, fault.message, fault.hint), []).append(fault.line)
+    texts = [(kind, f"{_at(numbers)}: {message}", hint) for (kind, message, hint), numbers in lines.items()]
+    if len(texts) == 1:
+        kind, text, hint = texts[0]
+        raise Invalid(kind, text, hint=hint)
+    if texts:
+        rows = [f"  {text} [{kind}]" + (f" ({hint})" if hint else "") for kind, text, hint in texts]
+        raise Invalid(SEVERAL, "\n".join([f"{len(texts)} problems:", *rows]))
+
+
+def _at(lines: list[int]) -> str:
+    """``line 3``, ``lines 3, 5 and 9``, ``lines 3, 5, 9, 12 and 8 more``."""
+    numbers = [str(n) for n in sorted(set(lines))]
+    if len(numbers) == 1:
+        return f"line {numbers[0]}"
+    shown = numbers if len(numbers) <= _FEW else [*numbers[: _FEW - 1], f"{len(numbers) - _FEW + 1} more"]
+    return f"lines {', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _ours(option: str) -> bool:
-    return option in _DROPPED or option == "randrepeat" or option.startswith("log_")
+    return option in _DROPPED or option.startswith("log_")
 
 
-def _sections(text: str) -> dict[str, dict[str, str]]:
+def _passed(options: _Options) -> dict[str, str]:
+    """What fio gets. The size of a job's file is the part of the lane's that it loads."""
+    passed = {name: option.value for name, option in options.items() if name in _PASSED}
+    return passed if "size" in passed or "filesize" not in options else {**passed, "size": options["filesize"].value}
+
+
+def _sections(text: str) -> dict[str, dict[str, _Option]]:
     """Section -> its options, those of [global] before it included; as fio reads them."""
-    common: dict[str, str] = {}
-    sections: dict[str, dict[str, str]] = {}
-    here: dict[str, str] | None = None
+    common: dict[str, _Option] = {}
+    sections: dict[str, dict[str, _Option]] = {}
+    here: dict[str, _Option] | None = None
     for number, row in enumerate(text.splitlines(), start=1):
         line = re.split(r"[;#]", row, maxsplit=1)[0].strip()
         if not line:
@@ -135,17 +199,7 @@ def _sections(text: str) -> dict[str, dict[str, str]]:
         if match := _SECTION.fullmatch(line):
             here = common
             if not match[1].strip().startswith("global"):  # fio compares six letters: [globals] is one, too
-                name = re.sub(r"[^a-z0-9-]+", "-", match[1].strip().lower()).strip("-")[:31].rstrip("-") or "job"
-                if name.startswith("global"):
-                    raise Invalid(
-                        "job-file-name", f"line {number}: [{match[1].strip()}] is a job to fio, but [{name}] is not",
-                        hint="rename the job",
-                    )  # fmt: skip
-                if name in sections:
-                    raise Invalid(
-                        "job-file-name", f"line {number}: two jobs have the name {name}", hint="rename one of them"
-                    )
-                here = sections[name] = dict(common)
+                here = sections[_name(match[1].strip(), number, sections)] = dict(common)
             continue
         key, equals, value = (part.strip() for part in line.partition("="))
         if key.startswith("include ") or here is None or not _OPTION.fullmatch(key):
@@ -154,104 +208,164 @@ def _sections(text: str) -> dict[str, dict[str, str]]:
                 f"line {number}: expected [section] or option=value, found {line[:60]!r}",
                 hint="copy the included files into this one" if key.startswith("include") else "",
             )
-        if "$" in value:
-            raise Invalid(
-                "job-file-environment",
-                f"line {number}: {key} takes its value from the environment or the machine ({value[:40]!r})",
-                hint="write the value, so that it is the same for every lane",
-            )
-        here[key] = value if equals else "1"
+        here[main_name(key)] = _Option(value if equals else "1", number)
     return sections
 
 
-def _one_target(sections: Mapping[str, Mapping[str, str]]) -> None:
-    """Raise Invalid where jobs load different files: a lane has one."""
-    names = {options.get("filename", "") for options in sections.values()}
-    if len(names) > 1 or any(re.search(r"(?<!\\):", name) for name in names):
+def _name(title: str, line: int, taken: Mapping[str, object]) -> str:
+    """The name of the job ``[title]``, which no job before it has: letters, digits and dashes. Raises Invalid."""
+    whole = re.sub(r"[^a-z0-9-]+", "-", title.lower()).strip("-") or "job"
+    if whole.startswith("global"):
         raise Invalid(
+            "job-file-name", f"line {line}: [{title}] is a job to fio, but [{whole[:_NAME]}] is not",
+            hint="rename the job",
+        )  # fmt: skip
+    name, count = whole[:_NAME].rstrip("-"), 1
+    while name in taken:
+        count += 1
+        name = f"{whole[: _NAME - 3].rstrip('-')}-{count}"
+    return name
+
+
+def _faults(sections: Mapping[str, _Options]) -> Iterator[_Fault]:
+    """What breaks a comparison, in any job; that of [global] once for each job."""
+    yield from _several_targets(sections)
+    for index, options in enumerate(sections.values()):
+        for name, option in options.items():
+            if not _harmless(name, option.value, options, alone=len(sections) == 1, first=index == 0):
+                yield from _option_faults(name, option)
+        yield from _load_faults(options)
+
+
+def _several_targets(sections: Mapping[str, _Options]) -> Iterator[_Fault]:
+    """Jobs that load different files: a lane has one."""
+    targets = {options["filename"].value if "filename" in options else "": options for options in sections.values()}
+    if len(targets) > 1 or any(re.search(r"(?<!\\):", target) for target in targets):
+        line = max((options["filename"].line for target, options in targets.items() if target), default=0)
+        yield _Fault(
+            line,
             "job-file-option",
-            "filename: the jobs load different files, but a lane has one device",
-            hint="give each job a part of the device: size and offset",
+            "filename: the file loads several files, but a lane has one device",
+            "give each job a part of the device: size and offset",
         )
 
 
-def _examine(name: str, options: Mapping[str, str]) -> None:
-    """Raise Invalid for an option that breaks a comparison."""
-    for option, value in options.items():
-        hint = _REFUSED.get(option) or (
-            "trials do not verify data; use a failover workload (docs/failover.md)"
-            if option.startswith(("verify", "do_verify", "experimental_verify")) and value not in ("0", "none")
-            else ""
+def _harmless(name: str, value: str, options: _Options, *, alone: bool, first: bool) -> bool:
+    """Whether an option that breaks comparisons does nothing here."""
+    if _NEUTRAL.get(name) == value.strip() or (name.startswith(_VERIFY) and value in ("0", "none")):
+        return True
+    if name in ("stonewall", "wait_for") and first:
+        return True  # it waits for the jobs before it
+    if name in ("startdelay", "exitall", "exit_what") and alone:
+        return True
+    return name == "loops" and "time_based" in options
+
+
+def _option_faults(name: str, option: _Option) -> Iterator[_Fault]:
+    """What is wrong with one option."""
+    value, line = option.value, option.line
+    if "$" in value and (not _ours(name) or name in (*_TIMES, "filesize")):
+        yield _Fault(
+            line,
+            "job-file-environment",
+            f"{name} takes its value from the environment or the machine ({value[:40]!r})",
+            "write the value, so that it is the same for every lane",
         )
-        if hint and _NEUTRAL.get(option) != value.strip():
-            raise Invalid("job-file-option", f"{option}: of job {name}, breaks the comparison", hint=hint)
-        if option in _PASSED:
-            _value(name, option, value)
-        elif not (hint or _ours(option) or option.startswith(("verify", "do_verify", "experimental_verify"))):
-            raise Invalid(
-                "job-file-option",
-                f"{option}: of job {name}, is not an option that Fairlane passes to fio",
-                hint="remove it: Fairlane refuses unknown options, and those that may name files, programs or machines",
-            )
-    try:
-        if flag(options.get("randrepeat", "0")):
-            raise Invalid(
-                "job-file-option",
-                f"randrepeat: of job {name}: every block would use the same addresses",
-                hint="remove it: all lanes of a block use the same addresses, and the next block uses others",
-            )
-    except ValueError as error:
-        if isinstance(error, Invalid):
-            raise
-        raise Invalid("job-file-value", f"randrepeat: {error}") from None
-    engine = options.get("ioengine", "psync")
-    if engine not in ENGINES:
-        raise Invalid(
+    elif hint := _REFUSED.get(name):
+        yield _Fault(line, "job-file-option", f"{name}: breaks the comparison", hint)
+    elif name.startswith(_VERIFY):
+        hint = "remove it: trials do not verify data; use a failover workload (docs/failover.md)"
+        yield _Fault(line, "job-file-option", f"{name}: breaks the comparison", hint)
+    elif name in _TIMES:
+        try:
+            duration(value)
+        except ValueError as error:
+            yield _Fault(line, "job-file-value", f"{name}: {error}")
+    elif name in _PASSED or name == "filesize":
+        yield from _value_faults(name, option)
+    elif not _ours(name):
+        yield _Fault(
+            line,
             "job-file-option",
-            f"ioengine: {engine[:40]!r} of job {name} does not load the lane's device",
-            hint=f"engines: {', '.join(ENGINES)}",
-        )
-    if "trim" in options.get("rw", ""):
-        raise Invalid(
-            "job-file-option", f"rw: job {name} trims, so later reads would hit unallocated blocks", hint="remove it"
+            f"{name}: is not an option that Fairlane passes to fio",
+            "remove it: Fairlane refuses unknown options, and those that may name files, programs or machines",
         )
 
 
-def _value(name: str, option: str, value: str) -> None:
-    """Raise Invalid for a value by which an option that is passed on would name a file."""
+def _value_faults(name: str, option: _Option) -> Iterator[_Fault]:
+    """A value that fio would not take, or by which an option that is passed on would name a file."""
+    value, line = option.value.strip(), option.line
     path = value.startswith("/") or ":/" in value or ".." in value
     # fio reads a pattern in single quotes from the file of that name
-    pattern = option == "buffer_pattern" and "'" in value
-    if path or pattern or (option == "mem" and value.strip() not in _MEMORY):
-        raise Invalid(
+    pattern = name == "buffer_pattern" and "'" in value
+    if (path and name != "ioengine") or pattern or (name == "mem" and value not in _MEMORY):
+        yield _Fault(
+            line,
             "job-file-option",
-            f"{option}: {value[:40]!r} of job {name} may name a file, but a load may only use its lane's device",
-            hint=f"one of {', '.join(_MEMORY)}" if option == "mem" else "remove it, or use a value without a path",
+            f"{name}: {value[:40]!r} may name a file, but a load may only use its lane's device",
+            f"one of {', '.join(_MEMORY)}" if name == "mem" else "remove it, or use a value without a path",
         )
+    elif name in _NUMBERS or name == "bssplit":
+        try:
+            (_split if name == "bssplit" else _numbers)(name, value)
+        except ValueError as error:
+            yield _Fault(line, "job-file-value", f"{name}: {error}")
 
 
-def _one(sections: Mapping[str, Mapping[str, str]], option: str) -> int | None:
+def _numbers(name: str, value: str) -> None:
+    """Raise ValueError for what are no numbers of the option."""
+    if value.endswith("%") and name in _SHARES:
+        if not _SHARE.fullmatch(value):
+            raise ValueError(f"{value[:40]!r} is not a share of a device")
+        return
+    found = [integer(part) for part in re.split(r"[,-]" if name in ("bsrange", "filesize") else ",", value) if part]
+    if not found:
+        raise ValueError(f"{value[:40]!r} is not a number as fio writes it")
+    if name == "filesize" and len(found) > 1:
+        raise ValueError(f"{value[:40]!r} are sizes of several files, but a lane has one device")
+    if name == "numjobs" and not 1 <= found[0] <= MOST_PROCESSES:
+        raise ValueError(f"expected 1 to {MOST_PROCESSES}, found {found[0]}")
+    if name == "iodepth" and not found[0]:
+        raise ValueError("expected at least 1, found 0")
+
+
+def _split(_: str, value: str) -> None:
+    """Raise ValueError for what are no block sizes with their shares."""
+    for entry in re.split("[,:]", value):
+        size, _, share = entry.partition("/")
+        integer(size)
+        if share and (not share.isdecimal() or int(share) > 100):
+            raise ValueError(f"{share[:40]!r} is not a share in per cent")
+
+
+def _load_faults(options: _Options) -> Iterator[_Fault]:
+    """A pattern or an engine that loads no device."""
+    pattern, engine = (options.get(name, _Option("", 0)) for name in ("rw", "ioengine"))
+    ways = PATTERNS.get(pattern.value.replace("readwrite", "rw").strip() or "read", ())
+    if "trim" in pattern.value:
+        message = f"rw: {pattern.value[:40]!r} trims, so later reads would hit unallocated blocks"
+        yield _Fault(pattern.line, "job-file-option", message, "remove the job, or let it write")
+    elif not ways and "$" not in pattern.value:
+        known = ", ".join(name for name, some in PATTERNS.items() if "trim" not in some)
+        message = f"rw: {pattern.value[:40]!r} is not a pattern that Fairlane compares"
+        yield _Fault(pattern.line, "job-file-option", message, f"patterns: {known}")
+    if engine.line and engine.value not in ENGINES and "$" not in engine.value:
+        message = f"ioengine: {engine.value[:40]!r} does not load the lane's device"
+        yield _Fault(engine.line, "job-file-option", message, f"engines: {', '.join(ENGINES)}")
+
+
+def _one(sections: Mapping[str, _Options], option: str) -> int | None:
     """A time that all jobs have in common, ns; None: no job has it. Raises Invalid where they differ."""
-    values = {options.get(option) for options in sections.values()}
-    if len(values) > 1:
-        raise Invalid("job-file-option", f"{option}: differs between the jobs", hint=_TOGETHER)
-    value = values.pop()
-    try:
-        return None if value is None else duration(value)
-    except ValueError as error:
-        raise Invalid("job-file-value", f"{option}: {error}") from None
+    times = {duration(o[option].value) if option in o else None for o in sections.values()}
+    if len(times) > 1:
+        line = max(o[option].line for o in sections.values() if option in o)
+        raise Invalid("job-file-option", f"line {line}: {option}: differs between the jobs", hint=_TOGETHER)
+    return times.pop()
 
 
 def number(options: Mapping[str, str], option: str, default: int | None) -> int | None:
-    """A whole number among ``options``; None for a share (``50%``). Raises Invalid."""
+    """A whole number among the ``options`` of a parsed job; None for a share (``50%``)."""
     value = options.get(option)
     if value is None:
         return default
-    if value.endswith("%"):
-        if not _SHARE.fullmatch(value):
-            raise Invalid("job-file-value", f"{option}: {value[:40]!r} is not a share of a device")
-        return None
-    try:
-        return integer(value)
-    except ValueError as error:
-        raise Invalid("job-file-value", f"{option}: {error}") from None
+    return None if value.endswith("%") else integer(value)

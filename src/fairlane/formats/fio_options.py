@@ -54,8 +54,11 @@ _MANY = 50
 """Most other options of a job."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
 _ALIASES = {
-    "readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "iomem": "mem",
-    "timeout": "runtime",
+    "readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "iomem": "mem", "timeout": "runtime",
+    "fileoffset": "offset", "nr_files": "nrfiles", "io_limit": "io_size", "ratemin": "rate_min",
+    "ratecycle": "rate_cycle", "wait_for_previous": "stonewall", "start_delay": "startdelay",
+    "disable_bw": "disable_bw_measurement", "ss": "steadystate", "ss_dur": "steadystate_duration",
+    "ss_ramp": "steadystate_ramp_time",
 }  # fmt: skip
 
 _SYNCS = {"": "sync", "1": "sync"}
@@ -103,9 +106,14 @@ def flag(text: str) -> bool:
     return text.strip() in ("", "true") or (text.strip() != "false" and integer(text) != 0)
 
 
+def main_name(option: str) -> str:
+    """The name of an option that fio knows by several."""
+    return _ALIASES.get(option, option)
+
+
 def named(options: Mapping[str, str]) -> dict[str, str]:
-    """``options`` by the names that this module uses."""
-    return {_ALIASES.get(name, name): value for name, value in options.items()}
+    """``options`` by their main names."""
+    return {main_name(name): value for name, value in options.items()}
 
 
 def parameters(options: Mapping[str, str]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from fairlane.workloads.base import Garbage, Workload
 
 _TAIL = 300
 """Characters of a tool's stderr that go into the reason of a failure."""
+_WORD = 40
+"""Most characters of a cut word that are left out at their beginning."""
 
 
 _MACHINE = re.compile(r"(vm\d+)/(.+)", re.DOTALL)
@@ -116,7 +118,10 @@ def _workload(block: Block, outputs: Mapping[str, bytes]) -> Figures:
     status = outputs.get("status", b"").decode(errors="replace").strip()
     if status != "0":
         complaints = outputs.get(f"{block.cell.kind}.err", b"").decode(errors="replace").strip()
-        detail = f": {complaints[-_TAIL:]}" if complaints else ""
+        if len(complaints) > _TAIL:
+            first, _, rest = complaints[-_TAIL:].partition(" ")
+            complaints = f"... {rest if len(first) < _WORD else complaints[-_TAIL:]}"
+        detail = f": {complaints}" if complaints else ""
         raise Garbage(
             "exit-code", f"{block.cell.kind} left no exit code" if not status else f"exit code {status[:20]}{detail}"
         )

@@ -188,8 +188,9 @@ def _from_validator(error: object, path: Path, message: str, tree: _Tree) -> Pro
         if colon and named in tree.lines:
             path, message = named, rest
             break
-    complete = "found" in message or " is not " in message or not isinstance(tree.at(path), str | int | float | list)
-    suffix = "" if complete else f", found {_show(tree.at(path))}"
+    value = tree.at(path)
+    complete = "found" in message or " is not " in message or not isinstance(value, str | int | float | list)
+    suffix = "" if complete or "\n" in str(value) else f", found {_show(value)}"
     match = _CHOICES.search(message)
     near = nearest(match[1], match[2].split(", ")) if match else ""
     if match and near and len(match[2].split(", ")) > _FEW:

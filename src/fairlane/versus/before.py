@@ -31,6 +31,8 @@ def _facts(plan: Composed) -> Iterator[Row]:
     yield "load", f"{'; '.join(cell.name for cell in cells)} ({plan.load.title})"
     if plan.load.source and plan.load.chosen:
         yield "", plan.load.source
+    for change in plan.load.changes:
+        yield "", change
     trials = sizes.blocks * len(cells) * len(plan.labels)
     looks = f", first analysis after {sizes.looks[0]}" if len(sizes.looks) > 1 else ""
     yield "plan", f"{sizes.blocks} blocks{looks}; {trials} trials of {about(sizes.runtime)} each at most"

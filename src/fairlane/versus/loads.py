@@ -1,7 +1,7 @@
 """The load of a command line: a profile, options as in fio, a job file, or a captured workload."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from fairlane.errors import FairlaneError, nearest
+from fairlane.formats import fio_job_file
 from fairlane.records import Cell
 from fairlane.study.load import parse_study, read_text
 from fairlane.versus.plan import LARGEST
@@ -52,12 +53,23 @@ class Load:
             return parse_study(text, self.title).cells()
         except FairlaneError as error:
             if self.job_file:
-                raise of_job_file(error, self.job_file, str(self.workloads["job"]["job_file"])) from None
+                raise of_job_file(error, self.job_file) from None
             raise of_options(error) from None
 
     @property
     def reads_only(self) -> bool:
         return not any(_writes(job) for cell in self.cells for job in _jobs(cell.params))
+
+    @property
+    def changes(self) -> Iterator[str]:
+        """What of its job file is another load here."""
+        if not self.job_file:
+            return
+        parsed = fio_job_file.parse(str(self.workloads["job"]["job_file"]))
+        if parsed.dropped:
+            yield f"Not as in the file, because Fairlane sets it for all paths alike: {', '.join(parsed.dropped)}."
+        if parsed.files:
+            yield "All processes load one file for each path; fio would give each process a file of its own."
 
     @property
     def fills(self) -> bool:

@@ -26,8 +26,8 @@ MOST = 256 * 1024**2
 """Bytes of the file that a directory is tried with, at most: it is removed again."""
 _FILL = 1.5
 """Seconds of filling that file, at most."""
-_PROBE = 0.7
-"""Seconds of load for each direction."""
+_PROBE = 1.0
+"""Seconds of load for each direction: two for a directory, which is read and written."""
 _SHARE = 0.02
 """Part of the free space that the file takes at most."""
 _TIMEOUT = 120.0

@@ -139,7 +139,7 @@ def _timed(keys: Mapping[str, Any], sizes: Sizes, *, buffered: bool, part: bool)
     own["ramp"] = format_duration(round(sizes.ramp * 1e9))
     if part and sizes.size and "job_file" not in own:
         own.setdefault("size", format_size(sizes.size))
-    if buffered and "jobs" not in own and "job_file" not in own:
+    if buffered:
         own["direct"] = False
     return own
 

@@ -11,10 +11,8 @@ _ACCEPT = re.compile(r"(?:[^\s:][^\n:]*:\d+: )?design\.accept\.([^\s:]+): .* is 
 _PLATFORM = re.compile(r"(?:[^\s:][^\n:]*:\d+: )?platform\.(?:kubevirt\.)?(context|namespace|image)(?=:)")
 _VOLUME = re.compile(r"(?:[^\s:][^\n:]*:\d+: )?platform\.(?:kubevirt\.)?disk_size(?=:)")
 _FILE = re.compile(r"(?:[^\s:][^\n:]*:\d+: )?workloads\.job\.job_file: ")
-_FOUND = re.compile(r", found \"\[?[^\"\n]*\\n.*$", re.MULTILINE)
-"""The beginning of the whole text, which names no line."""
 _LINE = re.compile(r"^line (\d+): ")
-_OF_JOB = re.compile(r"^([a-z_0-9]+): of job (.+?), ")
+"""A message about several lines names them itself."""
 
 
 def of_options(error: FairlaneError) -> FairlaneError:
@@ -32,24 +30,9 @@ def of_options(error: FairlaneError) -> FairlaneError:
     return FairlaneError(error.kind, text, hint=error.hint, where=where if where not in text else "", code=error.code)
 
 
-def of_job_file(error: FairlaneError, file: str, text: str) -> FairlaneError:
-    """The place is a line of the job file ``file``, and its whole ``text`` is not repeated."""
-    message = _FOUND.sub("", _FILE.sub("", error.message))
-    where = file
+def of_job_file(error: FairlaneError, file: str) -> FairlaneError:
+    """The place is a line of the job file ``file``."""
+    where, message = file, _FILE.sub("", error.message)
     if match := _LINE.match(message):
         where, message = f"{file}:{match[1]}", message[match.end() :]
-    elif (match := _OF_JOB.match(message)) and (line := _line(text, match[1], match[2])):
-        where = f"{file}:{line}"
     return FairlaneError(error.kind, message, hint=error.hint, where=where, code=error.code)
-
-
-def _line(text: str, option: str, job: str) -> int:
-    """Number of the line with ``option`` in the section ``job``, or in ``global``; 0: there is none."""
-    section = ""
-    found: dict[str, int] = {}
-    for number, row in enumerate(map(str.strip, text.splitlines()), 1):
-        if row.startswith("["):
-            section = row.strip("[]")
-        elif re.split(r"[=\s]", row, maxsplit=1)[0] == option:
-            found.setdefault(section, number)
-    return found.get(job, found.get("global", 0))

@@ -220,7 +220,7 @@ def check_job(params: Mapping[str, Any], where: str = "") -> None:
         raise Invalid(
             "depth",
             f"{where}iodepth: through the page cache libaio has one I/O in flight, so iodepth must be 1 (found {deep})",
-            hint="engine: io_uring",
+            hint="use the engine io_uring, or direct I/O",
         )
     if all(params.get(key) for key in SYNCS):
         raise Invalid("two-syncs", f"{where}fsync: fdatasync is set, too", hint="set only one of them")
@@ -229,7 +229,7 @@ def check_job(params: Mapping[str, Any], where: str = "") -> None:
             "sync-depth",
             f"{where}{every}: with io_uring and {deep} I/Os in flight fio syncs more often than after every "
             f"{params[every]} writes",
-            hint="engine: libaio, or psync with iodepth 1 and more numjobs",
+            hint="use the engine libaio, or psync with iodepth 1 and more numjobs",
         )
     if params.get("size") is not None and params["size"] < extent(params)[1] * params["numjobs"]:
         raise ValueError(f"{where}size: {format_size(params['size'])} is too small for one block of every job")

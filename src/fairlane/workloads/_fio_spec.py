@@ -226,7 +226,15 @@ class FioSpec(WorkloadSpec):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Options of the job file that are Fairlane's, and are not passed on."""
-        return self._file.dropped if self.job_file is not None else ()
+        if self.job_file is None:
+            return ()
+        taken = {"runtime": self._file.runtime == self.runtime, "ramp_time": self._file.ramp == self.ramp}
+        return tuple(option for option in self._file.dropped if not taken.get(option))
+
+    @property
+    def one_file(self) -> bool:
+        """Whether processes of the job file load the lane's one file, where fio would give each its own."""
+        return self.job_file is not None and self._file.files
 
     def cells(self, name: str) -> tuple[Cell, ...]:
         cells = (Cell(name, "fio", self._name(params), params) for params in self._points())
@@ -305,12 +313,6 @@ class FioSpec(WorkloadSpec):
         jobs = {}
         for name, options in self._file.jobs.items():
             known = fio_options.parameters(options)
-            if "rw" not in known or known["rw"] not in fio_options.PATTERNS:
-                raise Invalid(
-                    "job-file-option", f"job_file: job {name} has an unknown pattern rw", hint="such as rw=randread"
-                )
-            for key in ("offset", "offset_increment"):
-                fio_job_file.number(options, key, None)
             read = {key: known.get(key) for key in ("rw", "bs", "rwmixread", "rate_iops")}
             depth, jobs_of = (fio_job_file.number(options, key, 1) or 1 for key in ("iodepth", "numjobs"))
             params = {

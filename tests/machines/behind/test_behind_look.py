@@ -76,11 +76,12 @@ def test_btrfs_of_two_devices_and_a_subvolume(bench: loops.Bench) -> None:
     if subprocess.run(["sh", "-c", "command -v mkfs.btrfs"], check=False, capture_output=True).returncode:
         pytest.skip("needs mkfs.btrfs")
     bench.run("mkfs.btrfs", "-q", first, second)
-    point = bench.mounted("pool", first)
+    point = bench.mounted("pool", first, "-o", "compress=zstd:5")
     bench.run("btrfs", "subvolume", "create", point / "sub")
     seen = bench.look(a=point / "sub", second=second)
     assert seen["a"].fstype == "btrfs"
     assert layers(seen["a"])[0] == ("btrfs", first)
+    assert seen["a"].stack[0].details["compression"] == "zstd:5"
     assert {name for kind, name in layers(seen["a"]) if kind == "loop"} == {first[5:], second[5:]}
     assert seen["second"].used, "a member that is not the mount's source"
 

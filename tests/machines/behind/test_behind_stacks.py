@@ -145,6 +145,21 @@ def test_nvme_over_tcp_with_two_controllers() -> None:
     assert set(seen.stack[0].details) == {"nvme0", "nvme1"}
 
 
+@pytest.mark.parametrize(
+    ("options", "saved"),
+    [
+        ("", {"dedup": "vdo on"}),
+        ("deduplication off", {}),
+        ("compression on deduplication on", {"compression": "vdo on", "dedup": "vdo on"}),
+    ],
+)
+def test_what_vdo_saves(options: str, saved: dict[str, str]) -> None:
+    blocks = sata("sda", "8:0") + block("dm-3", "253:3", slaves="sda", dm__name="vdo0", dm__uuid="VDO-1")
+    on = machine(blocks, dm_table=f"vdo0: 0 2097152 vdo V4 8:0 262144 4096 32768 16380 {options}\n")
+    seen = resolved(on, "/dev/vdo0", __dev__vdo0=node("dm-3", "253:3"))
+    assert seen.stack[0].details == {"map": "vdo0", "targets": "vdo"} | saved
+
+
 def test_raid_has_the_disks_of_its_members() -> None:
     blocks = sata("sda", "8:0") + sata("sdb", "8:16") + block("md0", "9:0", slaves="sda sdb", md__level="raid1")
     seen = resolved(machine(blocks), "/dev/md0", __dev__md0=node("md0", "9:0"))
@@ -169,7 +184,8 @@ cache\t-\t-\t-\t-\t-\t-\t-\t-\t-
 def test_zfs(setting: str, write: str, sync: str) -> None:
     on = machine(
         sata("sda", "8:0") + sata("sdb", "8:16") + sata("sdc", "8:32"),
-        "40 1 0:50 / /tank/vm rw - zfs tank/vm rw,xattr\n", zpool=ZPOOL, zfs=f"tank/vm\tsync\t{setting}\n",
+        "40 1 0:50 / /tank/vm rw - zfs tank/vm rw,xattr\n", zpool=ZPOOL,
+        zfs=f"tank/vm\tsync\t{setting}\ntank/vm\tcompression\tlz4\ntank/vm\tdedup\toff\n",
     )  # fmt: skip
     paths = {"/tank/vm": folder("/tank/vm", "0:50"), "/dev/disk/by-id/one": node("sda", "8:0"),
              "/dev/disk/by-id/two": node("sdb", "8:16")}  # fmt: skip
@@ -178,6 +194,8 @@ def test_zfs(setting: str, write: str, sync: str) -> None:
     assert [disk.name for disk in seen.disks] == ["sda", "sdb"]
     assert [(volume.kind, round(volume.used, 2)) for volume in seen.volumes] == [("zfs-pool", 0.95)]
     assert (seen.flush.write, seen.flush.sync) == (write, sync)
+    assert seen.stack[0].details["compression"] == "lz4"
+    assert "dedup" not in seen.stack[0].details
     assert resolve(on, "/tank/vm", {"/tank/vm": paths["/tank/vm"]})[1] == {"/dev/disk/by-id/one", "/dev/disk/by-id/two"}
 
 

@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,12 @@ def left(bench: Bench, run: Path) -> list[str]:
 
 def observations(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "observations.jsonl").read_text().splitlines()]
+
+
+def other_commits(trial: Mapping[str, Any]) -> int:
+    """Commits beside the load's transactions: connections prepare their statements in some, whatever the load takes."""
+    database: dict[str, float] = trial["context"]["database"]
+    return round((database["commits_per_transaction"] - 1) * database["transactions"])
 
 
 def started(run: Path) -> bool:

@@ -70,7 +70,6 @@ class Bench:
         """A command to its end."""
         return subprocess.run(
             self.command(*words), capture_output=True, text=True, check=False, env=self.environment, cwd=self.folder,
-            timeout=600,
         )  # fmt: skip
 
     @contextmanager

@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from fairlane.workloads._postgresql import FOLDERS
-from tests.platforms.hosts.database_bench import commands, left, observations, reachable, servers, small_disk, started
+from tests.platforms.hosts.database_bench import (
+    commands,
+    left,
+    observations,
+    other_commits,
+    reachable,
+    servers,
+    small_disk,
+    started,
+)  # fmt: skip
 from tests.platforms.hosts.hosts_bench import WORK, Bench, identity, study, until
 from tests.words import kinds
 
@@ -48,7 +57,7 @@ def test_two_directories_are_compared_by_transactions(bench: Bench) -> None:
         metrics, context = trial["metrics"], trial["context"]
         # a transaction writes five rows, and its commit is flushed before it is acknowledged
         assert metrics["wal_per_tx"] > 300
-        assert context["database"]["commits_per_transaction"] == pytest.approx(1, abs=0.2)
+        assert 0 <= other_commits(trial) < 100
         assert context["database"]["vacuums_running"] == 0 == context["database"]["dead_tuples"]
         assert 0 < metrics["lat_p50"] < metrics["lat_p95"] if "lat_p95" in metrics else metrics["lat_p50"] > 0
         assert metrics["tps"] == context["load"]["processed"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,26 @@ def test_a_machine_in_use_is_refused(bench: Bench) -> None:
         assert process.poll() is None
     assert (refused.returncode, kinds(refused.stderr)) == (3, ["machine-busy"])
     until(lambda: not bench.files())
+
+
+@root
+def test_a_keeper_of_another_user_counts_if_its_process_is_that_users(tmp_path: Path) -> None:
+    text = (resources.files("fairlane.platforms.hosts") / "guest" / "alive.sh").read_text()
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+
+    def alive(pid: int, owner: int) -> str:
+        file = tmp_path / f"keeper-{owner}-{pid}"
+        file.write_text(f"{pid} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]} night study\n")
+        os.chown(file, owner, owner)
+        script = f'{text}\nalive "$1" && echo "$who"'
+        return subprocess.run(["sh", "-c", script, "-", file], capture_output=True, text=True, check=False).stdout
+
+    with subprocess.Popen([*nobody, "sleep", "1000"]) as theirs:
+        until(lambda: Path(f"/proc/{theirs.pid}/comm").read_text() == "sleep\n")
+        assert alive(theirs.pid, 65534) == "night study\n"
+        assert alive(os.getpid(), 0) == "night study\n"
+        assert alive(os.getpid(), 65534) == "", "anybody may write the pid of a process that is not his"
+        theirs.kill()
 
 
 @pytest.mark.slow

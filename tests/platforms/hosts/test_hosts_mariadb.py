@@ -14,7 +14,16 @@ import pytest
 
 from fairlane.workloads._mariadb import FOLDERS, PROGRAMS
 from fairlane.workloads._postgresql import FOLDERS as OF_POSTGRESQL
-from tests.platforms.hosts.database_bench import commands, left, observations, reachable, servers, small_disk, started
+from tests.platforms.hosts.database_bench import (
+    commands,
+    left,
+    observations,
+    other_commits,
+    reachable,
+    servers,
+    small_disk,
+    started,
+)  # fmt: skip
 from tests.platforms.hosts.hosts_bench import Bench, identity, study, until
 from tests.words import kinds
 
@@ -52,7 +61,7 @@ def test_two_directories_are_compared_by_transactions(bench: Bench) -> None:
         found = context["database"]
         # each transaction changes three rows and an index, and its redo is flushed before it is acknowledged
         assert metrics["wal_per_tx"] > 1000
-        assert found["commits_per_transaction"] == pytest.approx(1, abs=0.05)
+        assert other_commits(trial) == 0
         assert (found["pending_io"], found["dirty_pages"], found["history_length"]) == (0, 0, 0)
         assert found["reconnects"] == 0
         assert found["bytes"] > 2 * 20_000 * 180
@@ -118,7 +127,7 @@ def test_sysbench_loads_postgresql_too(bench: Bench) -> None:
     assert done.returncode == 0, done.stderr
     for trial in observations(run):
         assert trial["context"]["conditions"]["pg_shared_buffers"] == "4MB"
-        assert trial["context"]["database"]["commits_per_transaction"] == pytest.approx(1, abs=0.2)
+        assert 0 <= other_commits(trial) < 100
         assert trial["metrics"]["wal_per_tx"] > 300
     assert left(bench, run) == []
 

@@ -1,5 +1,5 @@
-# look ASKED: the disk that is meant by a kernel name, a path, a link or an identity, as lines of "key value" on standard
-# output. Follows identity.sh, whose functions are used.
+# look ASKED: the disk that is meant by a kernel name, a path, a link or an identity, or as a virtual machine's, as lines of
+# "key value" on standard output. Follows identity.sh and vm.sh, whose functions are used.
 # shellcheck disable=SC2154 # $ids is set there
 
 row() { printf '%s %s\n' "$1" "$2"; }
@@ -37,21 +37,40 @@ of_path() { # a file or folder -> $sys
   of_node "$source"
 }
 
-look() {
-  asked=$1
-  if [ -b "$asked" ]; then
-    of_node "$asked"
-  elif [ -b "/dev/$asked" ]; then
-    of_node "/dev/$asked"
-  elif [ -e "$asked" ]; then
-    of_path "$asked"
-  else
-    found=$(volumes "$asked")
-    # shellcheck disable=SC2086
-    set -- $found
-    [ $# -gt 0 ] || wrong disk-unknown "there is no disk, link, identity, file or folder named $asked"
-    [ $# -eq 1 ] || wrong disk-ambiguous "several disks have this identity: $*"
+of_words() { # a path, a kernel name or an identity -> $sys
+  if [ -b "$1" ]; then
+    of_node "$1"
+  elif [ -b "/dev/$1" ]; then
     of_node "/dev/$1"
+  elif [ -e "$1" ]; then
+    of_path "$1"
+  else
+    # shellcheck disable=SC2046 # one word for each disk
+    of_identity "$1" $(volumes "$1")
+  fi
+}
+
+of_identity() { # ASKED DISK...: the only one -> $sys
+  [ $# -gt 1 ] || wrong disk-unknown "there is no disk, link, identity, file or folder named $1"
+  shift
+  [ $# -eq 1 ] || wrong disk-ambiguous "several disks have this identity: $*"
+  of_node "/dev/$1"
+}
+
+look() {
+  row machine "$(uname -n)"
+  row kernel "$(uname -r)"
+  row cpus "$(getconf _NPROCESSORS_ONLN 2> /dev/null || echo 1)"
+  row uid "$(id -u)"
+  case $1 in
+    vm:*) of_vm "${1#vm:}" ;;
+    qmp:*) of_qmp "${1#qmp:}" ;;
+    *) of_words "$1" ;;
+  esac
+  if [ -z "$sys" ]; then # a file or network volume, which its hypervisor counts
+    row name "$counted"
+    row sectors $((bytes / 512))
+    return
   fi
   if [ -e "$sys/partition" ]; then sys=$(readlink -f "$sys/.."); fi
   name=${sys##*/}
@@ -65,10 +84,6 @@ look() {
   row scheduler "$(sed -n 's/.*\[\(.*\)\].*/\1/p' "$sys/queue/scheduler" 2> /dev/null)"
   row write_cache "$(first "$sys/queue/write_cache")"
   if [ -d "$sys/mq" ]; then row stacked 0; else row stacked 1; fi
-  row machine "$(uname -n)"
-  row kernel "$(uname -r)"
-  row cpus "$(getconf _NPROCESSORS_ONLN 2> /dev/null || echo 1)"
-  row uid "$(id -u)"
   for t in /sys/kernel/tracing /sys/kernel/debug/tracing; do
     if [ -w "$t/instances" ] && [ -e "$t/events/block/block_rq_issue" ]; then row tracefs "$t"; break; fi
   done

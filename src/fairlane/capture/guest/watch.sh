@@ -1,6 +1,7 @@
 # watch NAME NUMBER SECONDS SOURCE EVENTS TRACEFS: the counters of a disk every second on standard error, and its trace on
 # standard output. SOURCE: events (pages of the kernel's trace buffers), blktrace (its stream) or none. It ends after
-# SECONDS, or when its standard input is closed, which it also is where the caller dies. It writes to no disk.
+# SECONDS, or when its standard input is closed, which it also is where the caller dies. It writes to no disk. Follows
+# vm.sh, which counts where NAME is a virtual machine's disk.
 
 say() { echo "$*" >&2; }
 
@@ -8,7 +9,10 @@ sample() {
   now=$(date +%s.%N)
   ms=${now#*.}
   ms=$((${now%.*} * 1000 + 1${ms%??????} - 1000)) # the 1 keeps 089 from being octal
-  read -r line < "/sys/class/block/$name/stat" || return 0
+  case $name in
+    *:*) line=$(counters "$name") || return 0 ;;
+    *) read -r line < "/sys/class/block/$name/stat" || return 0 ;;
+  esac
   say "stat $now $line"
 }
 

@@ -1,5 +1,6 @@
 """From a path down to its disks: layers, disks, volumes that can fill, read from the facts of a machine. Pure."""
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ _LVM = re.compile(r"LVM-\w{64}(-\w+)?$")
 _SPARSE = 0.98
 """Least share of a file's bytes that are allocated in one that was written in full; file systems round by less."""
 _DEEPEST = 12
+_SAVES = ("compression", "dedup")
+"""Details of a layer that stores less than is written."""
 
 
 @dataclass
@@ -174,7 +177,9 @@ def _of_source(walk: _Walk, mount: Mount, depth: int) -> None:
         uuid, names = next(
             ((u, names) for u, names in walk.machine.btrfs.items() if blocks[0].name in names), ("", (blocks[0].name,))
         )
-        walk.layer("btrfs", mount.source, uuid=uuid, devices=" ".join(names))
+        options = dict(option.partition("=")[::2] for option in mount.options)
+        compression = options.get("compress-force") or options.get("compress", "")
+        walk.layer("btrfs", mount.source, uuid=uuid, devices=" ".join(names), compression=compression)
         blocks = [walk.machine.blocks[name] for name in names if name in walk.machine.blocks]
     for block in blocks:
         _block(walk, block, depth)
@@ -196,7 +201,8 @@ def _overlay(walk: _Walk, mount: Mount, depth: int) -> None:
 def _dataset(walk: _Walk, pool: str, dataset: str, depth: int) -> None:
     found = walk.machine.pools.get(pool)
     known = walk.machine.datasets.get(dataset, {})
-    details = {key: known.get(key, "") for key in ("sync", "primarycache", "recordsize")}
+    details = {key: known.get(key, "") for key in ("sync", "primarycache", "recordsize", *_SAVES)}
+    details |= {key: "" for key in _SAVES if details[key] == "off"}
     walk.layer("zfs", dataset, pool=pool, health=found.health if found else "", **details)
     if not found:
         walk.media.append("unknown")
@@ -277,9 +283,20 @@ def _mapped(walk: _Walk, block: Block, uuid: str) -> None:
         walk.layer("thin", block.name, map=name)
         walk.thin.append(f"{name} is a thin volume of {pools[0].get('dm/name') if pools else 'a pool'}")
     elif lvm:
-        walk.layer("lvm", block.name, map=name, targets=targets)
+        walk.layer("lvm", block.name, map=name, targets=targets, **_vdo(table))
     else:
-        walk.layer("dm", block.name, map=name, targets=targets)
+        walk.layer("dm", block.name, map=name, targets=targets, **_vdo(table))
+
+
+def _vdo(table: str) -> dict[str, str]:
+    """What dm-vdo saves: it deduplicates and does not compress, unless its table says otherwise (kernel:
+    device-mapper/vdo.rst)."""
+    words = next((w for line in table.splitlines() if (w := line.split())[2:3] == ["vdo"]), [])
+    if not words:
+        return {}
+    chosen = {"compression": "off", "deduplication": "on"} | dict(itertools.pairwise(words))
+    saved = {"compression": chosen["compression"], "dedup": chosen["deduplication"]}
+    return {key: f"vdo {value}" for key, value in saved.items() if value != "off"}
 
 
 def _pool_fill(walk: _Walk, name: str, block: Block) -> None:

@@ -20,7 +20,7 @@ behind_machine() {
   if command -v zpool > /dev/null; then
     timeout 20 zpool list -vpPH > zpool 2> /dev/null || :
     timeout 20 zfs get -Hp -t filesystem,volume -o name,property,value \
-      sync,primarycache,recordsize,volsize,refreservation,used > zfs 2> /dev/null || :
+      sync,primarycache,recordsize,compression,dedup,volsize,refreservation,used > zfs 2> /dev/null || :
     for _d in /dev/zvol/*/* /dev/zvol/*/*/* /dev/zvol/*/*/*/*; do
       [ ! -b "$_d" ] || printf '%s\t%s\n' "${_d#/dev/zvol/}" "$(readlink -f "$_d")"
     done > zvol

@@ -103,7 +103,8 @@ async def programs(machine: Machine, needed: Sequence[str], folders: Sequence[st
     version = re.search(r"(\d+)\.(\d+)", fio)
     if "fio" in needed and (not version or (int(version[1]), int(version[2])) < OLDEST_FIO):
         oldest = ".".join(map(str, OLDEST_FIO))
-        return Line(name, "missing", f"{fio or 'fio'} is too old", f"install fio {oldest} or newer", "fio-old")
+        hint = f"{install_hint(['fio'], machine.facts)} (version {oldest} or newer)"
+        return Line(name, "missing", f"{fio or 'fio'} is too old", hint, "fio-old")
     return Line(name, "ok", f"{fio}, bash {bash}")
 
 

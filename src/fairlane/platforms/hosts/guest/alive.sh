@@ -10,11 +10,17 @@ begun() { # when process $1 began, in ticks since boot
   echo "${20}"
 }
 
-alive() { # whether the keeper in file $1 lives -> $pid, $who. Anybody may have put a file there: a fifo would block
+alive() { # whether the keeper in file $1 lives -> $pid, $who. Of another user it counts if its process is that user's
   [ -f "$1" ] && [ ! -L "$1" ] || return 1
-  case $(stat -c %u "$1") in 0 | "$(id -u)") ;; *) return 1 ;; esac
-  read -r pid when who 2> /dev/null < "$1" || return 1
+  read -r pid when who << END-OF-LINE
+$(timeout 2 head -n 1 "$1" 2> /dev/null | cut -c 1-200)
+END-OF-LINE
   case $pid$when in '' | *[!0-9]*) return 1 ;; esac
+  owner=$(stat -c %u "$1")
+  case $owner in
+    0 | "$(id -u)") ;;
+    *) [ "$(stat -c %u "/proc/$pid" 2> /dev/null)" = "$owner" ] || return 1 ;;
+  esac
   who=$(printf %s "$who" | tr -cd ' -~')
   [ "$(begun "$pid")" = "$when" ]
 }
