@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from fairlane.errors import FairlaneError
+from fairlane.fleet.volumes import by_lane
 from fairlane.guard.conditions import declared
 from fairlane.lanes.base import Ground, Site, Transport
 from fairlane.lanes.iscsi import Iscsi
 from fairlane.lanes.nvme_tcp import NvmeTcp
 from fairlane.platforms.base import Platform
 from fairlane.platforms.hosts import Hosts
-from fairlane.platforms.hosts.volumes import Volume, by_lane, volumes
+from fairlane.platforms.hosts.volumes import Volume, volumes
 from fairlane.platforms.lab import Lab
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec

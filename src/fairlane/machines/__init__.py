@@ -1,1 +1,1 @@
-"""Connections to machines of any platform: scripts, clocks, the device guard."""
+"""Connections to machines of any platform: scripts, the device guard, folders that a kill cannot leave behind."""

@@ -11,8 +11,8 @@ from shlex import quote
 from typing import Any
 
 from fairlane.errors import FairlaneError, RunFailed
+from fairlane.fleet import build
 from fairlane.lanes.base import Step
-from fairlane.machines import lanes
 from fairlane.machines.behind import Behind, Probed, probe
 from fairlane.machines.concurrency import together
 from fairlane.machines.scratch import scratch
@@ -144,7 +144,7 @@ async def _try(machine: Machine, own: Sequence[Given], found: Found, limits: Lim
             step = _file(given, machine.run_id)
             made.append(step)
             with suppress(RunFailed):
-                text = lanes.shell([step], notes=machine.notes)
+                text = build.shell([step], notes=machine.notes)
                 path = _path(given, machine.run_id)
                 outputs = await machine.ask(text + _fill(path, size, buffered=buffered), _TIMEOUT)
                 if speed := _speed(outputs):
@@ -156,7 +156,7 @@ async def _try(machine: Machine, own: Sequence[Given], found: Found, limits: Lim
         with suppress(RunFailed):
             found.probed |= await probe(machine, files, _PROBE, writes=writes, buffered=buffered)
     if made:
-        await machine.ask(lanes.shell(made, undo=True, notes=machine.notes), _TIMEOUT)
+        await machine.ask(build.shell(made, undo=True, notes=machine.notes), _TIMEOUT)
 
 
 def _size(behind: Behind, limits: Limits) -> int:

@@ -47,6 +47,15 @@ def test_one_path_under_two_names(bench: loops.Bench) -> None:
     assert judged(seen, writes=False) == [("same-path", "link"), ("same-path", "bind"), ("same-path", "e")]
 
 
+def test_one_subvolume_mounted_twice(bench: loops.Bench) -> None:
+    point, node = bench.system("a", "btrfs")
+    for name in ("one", "two"):
+        bench.run("btrfs", "subvolume", "create", point / name)
+    again, other = (bench.mounted(f"{name}-again", node, "-o", f"subvol={name}") for name in ("one", "two"))
+    assert judged(bench.look(a=point / "one", again=again)) == [("same-path", "again")]
+    assert judged(bench.look(a=point / "one", other=other)) == []
+
+
 def test_a_device_that_is_mounted_is_written_by_nobody_else(bench: loops.Bench) -> None:
     point, node = bench.system("a", "ext4")
     seen = bench.look(d=node)

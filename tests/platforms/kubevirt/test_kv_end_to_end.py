@@ -141,13 +141,18 @@ def _allowed(plane: ControlPlane) -> Any:
     return held
 
 
+def _is_throttled(iops: float, seconds: float) -> None:
+    """The throttle is what was measured. An emulated guest on a busy machine may not quite get there; after a pause
+    QEMU lets through what a tenth of a second holds at once (docs/throttle.txt), and one I/O more ends in time."""
+    assert 0.5 * SLOW < iops < SLOW + (0.1 * SLOW + 1) / seconds
+
+
 def _is_right(folder: Path) -> None:
     """The verdict, and what the run says of its volumes and machines."""
     verdict = primary(folder)
     assert verdict["lane"] == "fast"
     assert verdict["verdict"] == "faster"
-    # the throttle is what was measured; an emulated guest on a busy machine may not quite get there
-    assert 0.5 * SLOW < verdict["baseline_value"] < 1.03 * SLOW
+    _is_throttled(verdict["baseline_value"], 2)
     assert verdict["lane_value"] > 3 * SLOW
     assert "emulated" in (folder / "run" / "report.md").read_text()
     told = json.loads((folder / "run" / "description.json").read_text())
@@ -197,7 +202,7 @@ def test_versus_compares_two_classes_to_the_verdict_and_nothing_stays(
     assert float(ratio[1].replace(",", "")) > 3
     verdict = primary(folder)
     assert (verdict["lane"], verdict["verdict"], verdict["blocks"]) == ("new", "faster", 6)
-    assert 0.5 * SLOW < verdict["baseline_value"] < 1.03 * SLOW
+    _is_throttled(verdict["baseline_value"], 1)
     lanes = json.loads((folder / "run" / "description.json").read_text())["lanes"]
     assert lanes["old"][f"storageClass.parameters.{IOPS}"] == str(SLOW)
     assert lanes["new"]["prefill.bytes_written"] == 32 * 2**20

@@ -11,10 +11,10 @@ from difflib import ndiff
 
 import pytest
 
-from fairlane.machines import lanes
+from fairlane.fleet import build
+from fairlane.fleet.watch import Watch
 from fairlane.machines.base import Guest
 from fairlane.machines.keys import Keys
-from fairlane.machines.sessions import Watch
 from fairlane.platforms.base import Opened
 from fairlane.platforms.lab import modelled
 from fairlane.platforms.lab.wall import disks, layout
@@ -125,10 +125,10 @@ class Visit(WallLab):
         await self.watch.close()
         self.watch = Watch()
         for volume in reversed(self.volumes) if self.guests else ():
-            for place, steps in reversed(lanes.rounds(volume.steps())):
-                await self.where(place, volume).ask(lanes.shell(steps, undo=True), lanes.TIMEOUT)
+            for place, steps in reversed(build.rounds(volume.steps())):
+                await self.where(place, volume).ask(build.shell(steps, undo=True), build.TIMEOUT)
             if volume.needs_array or volume.transport.backing == "machine":
-                medium = lanes.shell([self._medium(volume)], undo=True)
+                medium = build.shell([self._medium(volume)], undo=True)
                 await self.where("target" if volume.needs_array else "initiator", volume).ask(medium)
         names = " ".join(f"{v.name} {v.name}.name" for v in self.volumes)
         for guest in self.guests:

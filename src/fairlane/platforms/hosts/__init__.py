@@ -5,23 +5,25 @@ it is made, so that a killed run can be undone (``fairlane hosts clean``).
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
-from fairlane.errors import FairlaneError, MachineLost, Refused, RunFailed
+from fairlane.errors import FairlaneError, MachineLost, RunFailed
+from fairlane.fleet import build
+from fairlane.fleet.build import Builder
+from fairlane.fleet.devices import Devices, fills
+from fairlane.fleet.volumes import by_lane
+from fairlane.fleet.watch import Watch
 from fairlane.lanes.base import Place, Step
-from fairlane.machines import lanes
 from fairlane.machines.base import Guest
-from fairlane.machines.concurrency import together, unless
-from fairlane.machines.devices import Devices
-from fairlane.machines.lanes import Builder
+from fairlane.machines.concurrency import together
 from fairlane.machines.scratch import scratch
-from fairlane.machines.sessions import Watch
 from fairlane.platforms._examined import Line
-from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
+from fairlane.platforms._fleet import FleetPlatform
+from fairlane.platforms.base import Notify, Opened
 from fairlane.platforms.hosts import busy, leftovers, network, preflight
 from fairlane.platforms.hosts.beneath import beneath, judged
 from fairlane.platforms.hosts.description import described_lane, described_machines, fingerprint
@@ -30,7 +32,7 @@ from fairlane.platforms.hosts.needs import ARRAY, needs
 from fairlane.platforms.hosts.spec import HostsSpec
 from fairlane.platforms.hosts.stage import HostsStage
 from fairlane.platforms.hosts.unfit import unfit
-from fairlane.platforms.hosts.volumes import Volume, by_lane, exchanging, machines_of, volumes
+from fairlane.platforms.hosts.volumes import Volume, exchanging, machines_of, volumes
 from fairlane.records import Block
 from fairlane.study.schedule import Stream
 from fairlane.units import format_size
@@ -51,7 +53,7 @@ class Team:
     watch: Watch = field(default_factory=Watch)
 
 
-class Hosts(Platform):
+class Hosts(FleetPlatform):
     """Lanes take turns on machines that belong to somebody, and leave them as they were."""
 
     Spec = HostsSpec
@@ -63,7 +65,6 @@ class Hosts(Platform):
         self.lanes: Mapping[str, tuple[Volume, ...]] = {}
         self.teams: dict[str, Team] = {}
         """Lane -> its team."""
-        self.notify: Notify = lambda _: None
         self.concluded: dict[str, str] = {}
         self.known: Mapping[str, Mapping[str, Any]] = {}
         """Lane -> ``behind`` and ``probed`` as plain JSON, where somebody looked before; empty: ``open`` looks."""
@@ -72,7 +73,6 @@ class Hosts(Platform):
         self._prepared: dict[str, str] = {}
         self._round: int | None = None
         """Index of the blocks for which files in directories were made; None: just made, for any."""
-        self._broken = False
         self._held = ExitStack()
 
     @property
@@ -184,9 +184,7 @@ class Hosts(Platform):
         await self._fill({lane: self.lanes[lane] for lane in order})
         cells = self._cells
         for lane, own in self.lanes.items():
-            if any(workload.rounds(cell) for workload, cell in cells):
-                self.notify(f"loading {lane} until it is steady")
-            await self.teams[lane].devices.settle(lane, own, cells)
+            await self.teams[lane].devices.settle(lane, own, cells, self.notify)
         self._round = None
         rows = {lane: (await self.builder.describe(own))[0] for lane, own in self.lanes.items()}
         return {
@@ -198,7 +196,7 @@ class Hosts(Platform):
         """Raises FairlaneError where a directory or file must not be used, or others load its disk."""
         cells = self._cells
         buffered = any(cell.params.get("direct") is False for _, cell in cells)
-        writes = any(workload.writes(cell) or workload.prepare(cell, "/dev/lane/x") for workload, cell in cells)
+        writes = fills(cells) or any(workload.writes(cell) for workload, cell in cells)
         for name, machine in self.machines.items():
             own = [v for volumes_ in self.lanes.values() for v in volumes_ if v.machine == name]
             behinds = await judged(machine, own, self.spec, buffered=buffered, writes=writes)
@@ -269,7 +267,7 @@ class Hosts(Platform):
         )  # fmt: skip
         self.notify("running the study's prepare commands")
         for machine in self.machines.values():
-            text = lanes.shell([step], notes=machine.notes) + "\ncp $FRAMES/prepared prepared\n"
+            text = build.shell([step], notes=machine.notes) + "\ncp $FRAMES/prepared prepared\n"
             output = await machine.ask(text, _PREPARE)
             self._prepared[machine.name] = output["prepared"].decode(errors="replace")[-4000:]
 
@@ -279,7 +277,7 @@ class Hosts(Platform):
         for machine in self.machines.values():
             if here := [v for v in own if v.machine == machine.name]:
                 texts[machine] = self.builder.link(here)
-        await lanes.everywhere(texts)
+        await build.everywhere(texts)
         for lane, some in by_lane(own).items():
             devices = self.teams[lane].devices
             await devices.record(some)
@@ -309,7 +307,7 @@ class Hosts(Platform):
             for volume in own:
                 machine = self.machines[volume.machine]
                 texts[machine] = texts.get(machine, "") + self.teams[lane].devices.guards([volume])
-        await lanes.everywhere(texts)
+        await build.everywhere(texts)
 
     async def _open_watches(self) -> None:
         for team in {id(t): t for t in self.teams.values()}.values():
@@ -318,30 +316,15 @@ class Hosts(Platform):
 
     async def _fill(self, wanted: Mapping[str, Sequence[Volume]]) -> None:
         """Fills volumes, one lane after the other: they may share a disk."""
-        if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in self._cells):
+        if fills(self._cells):
             for lane, own in wanted.items():
                 self.notify(f"filling {lane}")
                 await self.teams[lane].devices.fill(own, self._cells)
 
-    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
-        workload = registry.load("workloads", block.cell.kind)
-        for number, lane in enumerate(block.order):
-            try:
-                if self._broken:
-                    await self._again()
-                if number == 0:
-                    await self._anew(block)
-                stage = HostsStage(self, block, lane)
-                await self._attended(lane, workload.drive(block.cell, stage.devices, block.seed, stage))
-            except Refused:
-                raise
-            except RunFailed as error:
-                self._broken = True
-                raise await self._explained(error) from error
-            yield RawTrial(lane, stage.outputs, stage.load_seconds)
+    def stage(self, block: Block, lane: str) -> HostsStage:
+        return HostsStage(self, block, lane)
 
-    async def _anew(self, block: Block) -> None:
-        """New files for a new round; new sessions, if the study has them in every block; clocks measured again."""
+    async def begin(self, block: Block) -> None:
         if self._round != block.index:
             made = {lane: own for lane, own in self.lanes.items() if own[0].transport.remade}
             if self._round is not None and made:
@@ -371,27 +354,23 @@ class Hosts(Platform):
         in every round."""
         return lambda lane: block.order.index(lane) if lane in block.order else len(block.order)
 
-    async def _attended(self, lane: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Awaits ``work`` while the lane's machines are connected. Raises RunFailed."""
-        await unless(work, self._lost(lane))
-
-    async def _lost(self, lane: str) -> str:
-        """Waits until the connection to one of the lane's machines ends; returns the reason."""
+    async def lost(self, lane: str) -> str:
         team = self.teams[lane]
         while all(machine.alive for machine in team.machines):
             await asyncio.sleep(0.2)
         gone = next(machine for machine in team.machines if not machine.alive)
         return f"the connection to machine {gone.name} was lost"
 
-    async def _explained(self, error: RunFailed) -> RunFailed:
+    async def explained(self, error: RunFailed, lane: str) -> RunFailed:  # noqa: ARG002
         gone = [machine.name for machine in self.machines.values() if not machine.alive]
         if not gone or isinstance(error, MachineLost):
             return error
         names = "" if "connection" in error.message else f"; no connection to {', '.join(gone)}"
         return MachineLost(f"{error.message}{names}", hint=error.hint)
 
-    async def _again(self) -> None:
-        """Connects to all machines again, waits for those that restart, and builds the lanes anew. Raises RunFailed."""
+    async def heal(self, lanes: Collection[str]) -> None:  # noqa: ARG002
+        """Connects to all machines again, waits for those that restart, and builds all lanes anew: they share machines.
+        Raises RunFailed."""
         self.notify("reconnecting to the machines and rebuilding the lanes")
         boots = {m.name: m.facts.get("boot") for m in self.machines.values()}
         await self._take_down(final=False)
@@ -404,13 +383,7 @@ class Hosts(Platform):
         for machine in self.machines.values():
             if boots[machine.name] != machine.facts.get("boot"):
                 self.notify(f"machine {machine.name} has restarted")
-        self._broken = False
         self.rebuilds += 1
-
-    def broken(self, reason: str) -> None:
-        """Requests new connections and lanes before the next trial."""
-        self.notify(reason)
-        self._broken = True
 
     def _report(self, left: Sequence[leftovers.Left]) -> None:
         for one in left:

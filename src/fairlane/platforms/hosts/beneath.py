@@ -5,10 +5,10 @@ from shlex import quote
 from typing import Any
 
 from fairlane.errors import RunFailed, several
+from fairlane.fleet.build import TIMEOUT, shell
 from fairlane.lanes.base import Step
 from fairlane.machines.behind import Behind, look, probe, problems
 from fairlane.machines.concurrency import together
-from fairlane.machines.lanes import TIMEOUT, shell
 from fairlane.platforms.hosts.machine import Machine
 from fairlane.platforms.hosts.spec import HostsSpec
 from fairlane.platforms.hosts.volumes import Volume

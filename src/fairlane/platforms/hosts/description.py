@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlane.machines.devices import Devices
+from fairlane.fleet.devices import Devices
 from fairlane.platforms.hosts.machine import Machine
 from fairlane.platforms.hosts.volumes import Volume
 

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairlane.errors import RunFailed
+from fairlane.fleet.stage import Crew, FleetStage
 from fairlane.formats import fleet_times
-from fairlane.machines.stage import Crew, FleetStage
 from fairlane.platforms.hosts.machine import Machine
 from fairlane.records import Block, FaultKind
 
@@ -22,7 +23,7 @@ class HostsStage(FleetStage):
     def __init__(self, hosts: "Hosts", block: Block, lane: str) -> None:
         team = hosts.teams[lane]
         own = hosts.lanes[lane]
-        crew = Crew(team.machines, team.watch, team.devices, own, hosts.spec.settle / 1e9, hosts.broken)
+        crew = Crew(team.machines, team.watch, team.devices, own, hosts.spec.settle / 1e9, partial(hosts.broken, lane))
         super().__init__(crew, block, lane, hosts.study.workloads[block.cell.workload].trial_seconds(block.cell))
 
     def _judge(self, seconds: float) -> None:

@@ -5,9 +5,10 @@ from itertools import pairwise
 
 from fairlane import registry
 from fairlane.errors import FairlaneError
+from fairlane.fleet.volumes import by_lane
 from fairlane.lanes.base import Ground
 from fairlane.platforms.hosts.spec import HostsSpec
-from fairlane.platforms.hosts.volumes import Volume, by_lane, volumes
+from fairlane.platforms.hosts.volumes import Volume, volumes
 from fairlane.study.spec import Study
 from fairlane.units import format_size
 

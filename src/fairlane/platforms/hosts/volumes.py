@@ -1,15 +1,14 @@
 """The volumes of a study: which lane uses which machine, with a site for each. Pure."""
 
 import secrets
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlane import registry
+from fairlane.fleet.devices import FileKind
+from fairlane.fleet.volumes import Bound
 from fairlane.lanes import _medium
 from fairlane.lanes.base import Site, Step
-from fairlane.machines.devices import FileKind
-from fairlane.machines.lanes import Bound
 from fairlane.platforms.hosts.spec import HostsSpec
 from fairlane.study.base import LaneSpec
 from fairlane.study.provisionings import rotated
@@ -141,11 +140,3 @@ def _site(spec: HostsSpec, lane: LaneSpec, index: int, host: int, run: str) -> S
         medium="", address=addresses[0] if addresses else "", interface="", index=index, secret=secrets.token_hex(8),
         addresses=addresses, size=spec.size, host=host, living=True, run=run, port=port,
     )  # fmt: skip
-
-
-def by_lane(every: Sequence[Volume]) -> Mapping[str, tuple[Volume, ...]]:
-    """Volumes by lane, in order."""
-    lanes: dict[str, tuple[Volume, ...]] = {}
-    for volume in every:
-        lanes[volume.lane] = (*lanes.get(volume.lane, ()), volume)
-    return lanes

@@ -5,7 +5,7 @@ that need it are imported only when a cluster is used.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.platforms._examined import Line
-from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
+from fairlane.platforms._fleet import FleetPlatform
+from fairlane.platforms.base import Notify, Opened
 from fairlane.platforms.kubevirt.spec import KubevirtSpec
 from fairlane.records import Block
 from fairlane.study.provisionings import rotated
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.heartbeat import Heartbeat
     from fairlane.platforms.kubevirt.node_probes import NodeProbes
     from fairlane.platforms.kubevirt.storm import Storm
-    from fairlane.platforms.kubevirt.virtual_machines import Fleet
+    from fairlane.platforms.kubevirt.virtual_machines import ClusterStage, Fleet
     from fairlane.study.spec import Study
 
 
@@ -32,7 +33,7 @@ _PLACEHOLDER = "EDIT-ME"
 """What a preset leaves to be filled in."""
 
 
-class Kubevirt(Platform):
+class Kubevirt(FleetPlatform):
     """Lanes have the transport ``storage_class``. The machines of all lanes run for a whole provisioning and take
     turns; the next provisioning re-creates machines, volumes and namespace, from the next node and lane on."""
 
@@ -46,12 +47,9 @@ class Kubevirt(Platform):
         self.nodes: NodeProbes | None = None
         self.storms: dict[str, Storm] = {}
         """Lane -> its storm, if the study has storms."""
-        self.notify: Notify = lambda _: None
         self._heartbeat: Heartbeat | None = None
         self._left: Left | None = None
         """The run's objects in the cluster."""
-        self._broken: set[str] = set()
-        """Lanes whose machines need a restart."""
         self._held = ExitStack()
 
     @property
@@ -217,49 +215,33 @@ class Kubevirt(Platform):
             pods = []
         return {str(node["metadata"]["name"]): placement.fits(self.study, node, pods) for node in nodes}
 
-    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
+    async def begin(self, block: Block) -> None:
+        assert self.fleet  # noqa: S101 - opened
+        await self.fleet.synchronise(block.order)
+
+    def stage(self, block: Block, lane: str) -> "ClusterStage":
         from fairlane.platforms.kubevirt.virtual_machines import ClusterStage  # noqa: PLC0415
 
         assert self.fleet  # noqa: S101 - opened
-        workload = registry.load("workloads", block.cell.kind)
+        crew = self.fleet.crew(lane, self.spec.settle / 1e9, partial(self.broken, lane))
         seconds = self.study.workloads[block.cell.workload].trial_seconds(block.cell)
-        for number, lane in enumerate(block.order):
-            try:
-                if self._broken:
-                    await self._heal()
-                crew = self.fleet.crew(lane, self.spec.settle / 1e9, partial(self._break, lane))
-                if number == 0:
-                    await self.fleet.synchronise(block.order)
-                stage = ClusterStage(crew, block, lane, seconds, nodes=self.nodes, storm=self.storms.get(lane))
-                await self._attended(lane, workload.drive(block.cell, stage.devices, block.seed, stage))
-            except RunFailed as error:
-                self._break(lane, error.message)
-                raise
-            yield RawTrial(lane, stage.outputs, stage.load_seconds)
+        return ClusterStage(crew, block, lane, seconds, nodes=self.nodes, storm=self.storms.get(lane))
 
-    def _break(self, lane: str, why: str) -> None:
-        if lane not in self._broken:
-            self.notify(why)
-        self._broken.add(lane)
+    async def lost(self, lane: str) -> str:
+        assert self.fleet  # noqa: S101 - opened
+        return await self.fleet.lost(lane)
 
-    async def _heal(self) -> None:
+    async def heal(self, lanes: Collection[str]) -> None:
+        """Restarts the machines of ``lanes`` and all that are lost. Raises RunFailed."""
         from fairlane.platforms.kubevirt import cleanup  # noqa: PLC0415
 
         assert self.fleet  # noqa: S101 - opened
         assert self.api  # noqa: S101 - opened
         assert self._left  # noqa: S101 - opened
         await cleanup.stands(self.api, self._left.namespace)
-        self.notify(f"restarting the machines of {', '.join(sorted(self._broken))}")
-        await self.fleet.heal(self._broken)
+        self.notify(f"restarting the machines of {', '.join(sorted(lanes))}")
+        await self.fleet.heal(lanes)
         self.rebuilds = self.fleet.renewed
-        self._broken.clear()
-
-    async def _attended(self, lane: str, work: Coroutine[Any, Any, None]) -> None:
-        """Awaits ``work``; raises RunFailed if a machine of the lane is lost, because its I/O would never end."""
-        from fairlane.machines.concurrency import unless  # noqa: PLC0415
-
-        assert self.fleet  # noqa: S101 - opened
-        await unless(work, self.fleet.lost(lane))
 
     async def close(self) -> None:
         from fairlane.platforms.kubevirt import cleanup  # noqa: PLC0415

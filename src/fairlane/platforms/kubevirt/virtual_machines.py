@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from fairlane import registry
 from fairlane.errors import RunFailed
+from fairlane.fleet import build
+from fairlane.fleet.devices import Devices, FileKind, fills
+from fairlane.fleet.stage import Crew, FleetStage
+from fairlane.fleet.watch import Observed, Watch
 from fairlane.machines import script
 from fairlane.machines.concurrency import together, unless
-from fairlane.machines.devices import Devices, FileKind
 from fairlane.machines.keys import Keys
-from fairlane.machines.sessions import Place, Watch
-from fairlane.machines.stage import Crew, FleetStage
 from fairlane.platforms.base import Notify
 from fairlane.platforms.kubevirt import cleanup, diagnose, kinds
 from fairlane.platforms.kubevirt.api_errors import ApiError, plain
@@ -42,8 +43,6 @@ _AT_ONCE = 16
 """Machines being connected at once, a process each."""
 _NAMED = 10
 """Most machines named in an error."""
-_TIMEOUT = 300.0
-"""Seconds for a script that finds and describes disks."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +135,7 @@ class Fleet:
             await self._link(lane)
         await self._fill(list(self.lanes.values()))
         for lane in self.lanes.values():
-            if any(workload.rounds(cell) for workload, cell in self.cells):
-                self.notify(f"preconditioning {lane.name} to steady state")
-            await lane.devices.settle(lane.name, lane.disks, self.cells)
+            await lane.devices.settle(lane.name, lane.disks, self.cells, self.notify)
 
     async def _look(self) -> None:
         """Opens new watches."""
@@ -243,19 +240,23 @@ class Fleet:
 
     async def _link(self, lane: Lane) -> None:
         """Finds a lane's disks in its machines by serial; opens sessions and probes."""
-        texts = [
-            "".join(script.link_step(d.name, f"named serial:{d.serial}", "$STEP") for d in lane.disks if d.guest == n)
-            + "udevadm settle --timeout=120 2> /dev/null || :\n"
-            for n in range(len(lane.guests))
-        ]
-        await together(*(g.ask(text, _TIMEOUT) for g, text in zip(lane.guests, texts, strict=True)))
+        await build.everywhere(
+            {
+                guest: build.linked(
+                    script.link_step(d.name, f"named serial:{d.serial}", "$STEP")
+                    for d in lane.disks
+                    if d.guest == number
+                )
+                for number, guest in enumerate(lane.guests)
+            }
+        )
         await lane.devices.record(lane.disks)
         await lane.watch.close()
         lane.watch = await Watch.open(lane.guests)
 
     async def _fill(self, lanes: Sequence[Lane]) -> None:
         """Prefills volumes that are not filled yet, one lane after the other: they may share the storage."""
-        if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in self.cells):
+        if fills(self.cells):
             self.notify("filling the volumes")
         for lane in lanes:
             claims = {disk.name: self._claim(disk) for disk in lane.disks}
@@ -380,7 +381,7 @@ class ClusterStage(FleetStage):
         super().__init__(crew, block, lane, seconds)
         self._nodes, self._storm = nodes, storm
 
-    async def _watch(self, when: str, guests: Iterable[int], others: Collection[Place]) -> None:
+    async def _watch(self, when: str, guests: Iterable[int], others: Collection[Observed]) -> None:
         await super()._watch(when, guests, others)
         if "hypervisor" in others and self._nodes:
             self.outputs |= await self._nodes.around(when)

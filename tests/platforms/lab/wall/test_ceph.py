@@ -20,8 +20,9 @@ import pytest
 from fairlane import registry
 from fairlane.cli.main import run
 from fairlane.errors import RunFailed
+from fairlane.fleet import build
 from fairlane.lanes.base import Site, Step, Transport
-from fairlane.machines import lanes, scratch, script
+from fairlane.machines import scratch, script
 from fairlane.machines.this_host import LocalGuest
 from fairlane.platforms.lab.spec import Ceph
 from fairlane.platforms.lab.wall import ceph
@@ -102,7 +103,7 @@ def lab() -> Iterator[Lab]:
                 transport = registry.load("lanes", keys["transport"])
                 site = Site("", "", "", index, "", size=32 * _MIB, cluster=str(cluster.folder))
                 lab.lanes[name] = transport(name, transport.Spec(**keys), site)
-                lab.shell(lanes.shell(lab.steps(name)))
+                lab.shell(build.shell(lab.steps(name)))
             yield lab
         finally:
             left = pids(cluster).values()
@@ -170,8 +171,8 @@ def test_fio_s_own_client_agrees(lab: Lab) -> None:
 
 def test_steps_are_undone_and_done_again(lab: Lab) -> None:
     for name in ("ec", "fs"):
-        lab.shell(lanes.shell(lab.steps(name), undo=True))
-        lab.shell(lanes.shell(lab.steps(name)))
+        lab.shell(build.shell(lab.steps(name), undo=True))
+        lab.shell(build.shell(lab.steps(name)))
         assert lab.described(name)["medium.allocated_bytes"] == "0"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fairlane.errors import FairlaneError, RunFailed
+from fairlane.fleet.volumes import by_lane
 from fairlane.platforms.lab import Lab, qemu
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import command as machine
@@ -35,7 +36,7 @@ workloads:
         "study.yaml",
     )
     assert isinstance(study.platform, LabSpec)
-    return study.platform, dict(layout.by_lane(layout.volumes(study, study.platform)))
+    return study.platform, by_lane(layout.volumes(study, study.platform))
 
 
 def parts(device: str, count: int = 8, more: str = "") -> disks.Parts:

@@ -17,9 +17,10 @@ from lab_bench import OneMachine, one_machine
 
 from fairlane import registry
 from fairlane.errors import Refused, RunFailed
+from fairlane.fleet import build
 from fairlane.lanes import _medium
 from fairlane.lanes.base import Site, Step, Transport
-from fairlane.machines import lanes, script
+from fairlane.machines import script
 from tests.words import kind
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("living"), pytest.mark.timeout(1800)]
@@ -158,10 +159,10 @@ class Owned:
         return self.machine.dead()
 
     def apply(self, every: tuple[Step, ...]) -> None:
-        self.machine.sh(lanes.shell(every))
+        self.machine.sh(build.shell(every))
 
     def remove(self, every: tuple[Step, ...]) -> None:
-        self.machine.sh(lanes.shell(every, undo=True))
+        self.machine.sh(build.shell(every, undo=True))
 
     def describe(self, every: tuple[Step, ...]) -> dict[str, str]:
         return script.rows(self.machine.sh("\n".join(f"( {s.describe}\n)" for s in every if s.describe)))

@@ -93,7 +93,7 @@ async def interrupted_and_hung(lab: WallLab, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(asyncio.CancelledError):
         await drive
     assert await carrier(lab) == ["1", "1"]
-    lab.broken("a load was left running in the guest")
+    lab.broken("nvme-tcp", "a load was left running in the guest")
 
     # a load that does not end: the trial fails with its reason, the block goes on, on machines built anew
     monkeypatch.setattr(failover, "_PATIENCE", 0.0)

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from fairlane import registry
 from fairlane.errors import MachineLost, RunFailed, Unfinished
+from fairlane.fleet.build import everywhere, shell
+from fairlane.fleet.devices import Devices, fills
+from fairlane.fleet.volumes import by_lane
+from fairlane.fleet.watch import Watch
 from fairlane.lanes.base import Place, Step
-from fairlane.machines import lanes
 from fairlane.machines.base import Guest
 from fairlane.machines.concurrency import finish_all
-from fairlane.machines.devices import Devices
 from fairlane.machines.keys import Keys
 from fairlane.machines.scratch import scratch
-from fairlane.machines.sessions import Watch
 from fairlane.machines.this_host import LocalGuest
 from fairlane.platforms.base import Notify
 from fairlane.platforms.lab import modelled
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
-    build,
     capabilities,
     cloning,
     disks,
@@ -29,6 +29,7 @@ from fairlane.platforms.lab.wall import (
     pinning,
     rootfs,
 )
+from fairlane.platforms.lab.wall.builder import builder
 from fairlane.platforms.lab.wall.ceph import Cluster
 from fairlane.platforms.lab.wall.command import Machine
 from fairlane.platforms.lab.wall.golden import Golden
@@ -58,7 +59,7 @@ class Assembly:
         self.provisioning = 0
         self.wanted = layout.volumes(study, spec)
         """The volumes of the study; ``lanes`` has them as built."""
-        self.lanes = dict(layout.by_lane(self.wanted))
+        self.lanes = by_lane(self.wanted)
         self.vms: list[Vm] = []
         self.guests: list[Guest] = []
         self.array_vm: Vm | None = None
@@ -71,14 +72,14 @@ class Assembly:
         self.golden: Golden | None = None
         self.pinned: dict[str, Any] = {}
         self.notify: Notify = lambda _: None
-        self.builder = build.builder(self.where)
+        self.builder = builder(self.where)
         self._undo: list[Step] = []
         self._built = ExitStack()
 
     def place(self, provisioning: int) -> None:
         """Numbers the volumes for ``provisioning``. Call it before ``build``."""
         self.wanted = layout.volumes(self.study, self.spec, provisioning)
-        self.lanes = dict(layout.by_lane(self.wanted))
+        self.lanes = by_lane(self.wanted)
 
     async def boot_ids(self) -> dict[str, str]:
         """The kernel's identity of each machine's boot: another one in each provisioning."""
@@ -103,17 +104,17 @@ class Assembly:
         keys = Keys.make(self.scratch / "keys")
         self.host = LocalGuest(self.scratch / "here")
         spec = self.spec
-        self.lanes = dict(layout.by_lane(layout.placed(self.wanted, spec, self.scratch)))
+        self.lanes = by_lane(layout.placed(self.wanted, spec, self.scratch))
         golden_disk = disks.Parts()
         if storms := cloning.demand(self.study):
             self.notify("making the golden image")
             self.golden, placed = await cloning.prepare(storms, self.volumes, self.root, self.scratch, self._built)
-            self.lanes, golden_disk = dict(layout.by_lane(tuple(placed))), cloning.disk(self.golden)
+            self.lanes, golden_disk = by_lane(placed), cloning.disk(self.golden)
         await self._switch_on_array(keys, golden_disk)
         # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
         beside = [] if storms or any(v.emulated for v in self.volumes) else [self._start_guests(keys, ())]
         await finish_all(self._reach_array(), self._start_cluster(), *beside)
-        await lanes.everywhere({self.array: self._media("array")} if self.array else {})
+        await everywhere({self.array: self._media("array")} if self.array else {})
         emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
         hosted = [v for v in emulated if v.hosted]
         self._undo = [s for v in hosted for s in v.steps() if s.place == "hypervisor"]
@@ -128,9 +129,9 @@ class Assembly:
         self.guests = [vm.guest for vm in self.vms]
         self.pinned = await pinning.pin(self.machines()) if spec.pinning else {}
         self.notify("building the lanes")
-        await lanes.everywhere({g: self._ready(i) for i, g in enumerate(self.guests)})
+        await everywhere({g: self._ready(i) for i, g in enumerate(self.guests)})
         await self.builder.apply(inside)
-        await lanes.everywhere({g: self.builder.link(self._disks(i)) for i, g in enumerate(self.guests)})
+        await everywhere({g: self.builder.link(self._disks(i)) for i, g in enumerate(self.guests)})
         await self._prepare()
         array = self.array_vm.guest if self.array_vm else None
         host = (self.host, await processes(self.vms))
@@ -235,7 +236,7 @@ class Assembly:
         load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
         if self.spec.medium.file:
             return load
-        return load + lanes.shell(self._medium(v) for v in wanted)
+        return load + shell(self._medium(v) for v in wanted)
 
     def _medium(self, volume: Volume) -> Step:
         medium = self.spec.medium.model_copy(update={"size": volume.medium_size})
@@ -251,7 +252,7 @@ class Assembly:
         steps = [modelled.hugepages_step(self.spec.hugepages)]
         steps += [self._medium(v) for v in local]
         nics = layout.guest_nics(self.spec, guest, self.scratch) if self.array_vm else ()
-        return load + lanes.shell(steps) + self._shape(nics)
+        return load + shell(steps) + self._shape(nics)
 
     async def _forward(self) -> None:
         """Forwards ports of the array, through which initiators of the hypervisor reach their targets."""
@@ -272,13 +273,11 @@ class Assembly:
                 self.capable[lane] = _not_probed("an earlier attempt did not finish")
                 self.capable[lane] = await self._probed(self.lanes[lane][0])
         cells = [(registry.load("workloads", cell.kind), cell) for cell in self.study.cells()]
-        if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in cells):
+        if fills(cells):
             self.notify("filling the volumes")
         await self.devices.fill(self.volumes, cells, self.scratch)
         for lane, volumes in self.lanes.items():
-            if any(workload.rounds(cell) for workload, cell in cells):
-                self.notify(f"loading {lane} until it is steady")
-            await self.devices.settle(lane, volumes, cells)
+            await self.devices.settle(lane, volumes, cells, self.notify)
 
     async def _probed(self, volume: Volume) -> dict[str, dict[str, str]]:
         """The capabilities of a lane by its first volume. Raises Refused, Untrustworthy."""
@@ -310,7 +309,7 @@ class Assembly:
         if self.host and self._undo:
             for step in reversed(self._undo):  # each by itself: a step that was never applied must not stop the others
                 with suppress(RunFailed):
-                    await self.host.ask(lanes.shell([step], undo=True))
+                    await self.host.ask(shell([step], undo=True))
         if self.array_vm:
             await self.array_vm.stop()
         if self.ceph:

@@ -19,15 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from fairlane.errors import RunFailed
+from fairlane.fleet import build
 from fairlane.lanes._clones import Clone, Cloning
-from fairlane.machines import lanes
 from fairlane.machines.base import Guest
 from fairlane.machines.child import WITH_US, ends, signal_group
 from fairlane.machines.concurrency import together
 from fairlane.platforms.lab import image
 from fairlane.platforms.lab.obituary import Obituary
 from fairlane.platforms.lab.qemu import BINARY
-from fairlane.platforms.lab.wall import build, golden
+from fairlane.platforms.lab.wall import golden
+from fairlane.platforms.lab.wall.builder import Where
 from fairlane.platforms.lab.wall.command import PANICS, cpus
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
@@ -146,7 +147,7 @@ class CloneVm:
 class Storm:
     """One storm of ``count`` clones of a lane; used once."""
 
-    def __init__(self, volume: Volume, image: Golden, kind: Kind, where: build.Where, scratch: Path) -> None:
+    def __init__(self, volume: Volume, image: Golden, kind: Kind, where: Where, scratch: Path) -> None:
         if not isinstance(volume.transport, Cloning):
             raise RunFailed(
                 "clones-unsupported",
@@ -161,7 +162,7 @@ class Storm:
     async def run(self, count: int) -> list[Times]:
         """Times of every machine. Raises RunFailed; whatever happens, machines and volumes are gone afterwards."""
         reading = self.transport.read_golden()
-        await self._at(reading.place).ask(lanes.shell([reading]), lanes.TIMEOUT)
+        await self._at(reading.place).ask(build.shell([reading]), build.TIMEOUT)
         clones = [self.transport.clone(number) for number in range(count)]
         # every clone finds a shell that waits for it: to start one is no part of a clone
         await asyncio.gather(*(self._at(clone.step.place).ask(":") for clone in clones))
@@ -200,11 +201,11 @@ class Storm:
         await asyncio.gather(*(vm.stop() for vm in vms))
         for place in dict.fromkeys(clone.step.place for clone in clones):
             steps = [clone.step for clone in clones if clone.step.place == place]
-            await self._at(place).ask(lanes.shell(steps, undo=True), lanes.TIMEOUT)
+            await self._at(place).ask(build.shell(steps, undo=True), build.TIMEOUT)
 
     async def _time(self, vm: CloneVm, clone: Clone, began: float) -> Times:
         times: Times = {}
-        await self._at(clone.step.place).ask(lanes.shell([clone.step]), lanes.TIMEOUT)
+        await self._at(clone.step.place).ask(build.shell([clone.step]), build.TIMEOUT)
         times["created"] = time.monotonic() - began
         await vm.start(self.kind, clone, self.device)
         await vm.wait_for_event("booted")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairlane.fleet.volumes import by_lane
 from fairlane.guard.values import NONE
 from fairlane.lanes.base import Step
 from fairlane.platforms.lab.wall.layout import Volume
@@ -40,14 +41,6 @@ class Parts:
 def device(volume: Volume) -> GuestDevice:
     """The guest's device of ``volume``."""
     return volume.spec.device or GuestDevice()
-
-
-def by_lane(volumes: Iterable[Volume]) -> dict[str, list[Volume]]:
-    """Volumes of one guest by lane."""
-    lanes: dict[str, list[Volume]] = {}
-    for volume in volumes:
-        lanes.setdefault(volume.lane, []).append(volume)
-    return lanes
 
 
 def io_threads(lane: str, spec: GuestDevice, disks: int) -> tuple[str, ...]:

@@ -4,20 +4,21 @@ every guest at once, so that lanes can take turns in the same machine."""
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairlane import __version__, install, registry
+from fairlane import __version__, install
 from fairlane.errors import FairlaneError, MachineLost, RunFailed
+from fairlane.fleet.stage import Crew, FleetStage
 from fairlane.lanes._clones import Cloning
 from fairlane.lanes.base import Ground
 from fairlane.machines import script
-from fairlane.machines.concurrency import unless
-from fairlane.machines.stage import Crew, FleetStage
-from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
+from fairlane.platforms._fleet import FleetPlatform
+from fairlane.platforms.base import Notify, Opened
 from fairlane.platforms.lab import image, loads, qemu, this_host
 from fairlane.platforms.lab.closed import external_lanes
 from fairlane.platforms.lab.obituary import DYING
@@ -50,7 +51,7 @@ _PROGRAMS = {
 }  # fmt: skip
 
 
-class WallLab(Assembly, Platform):
+class WallLab(Assembly, FleetPlatform):
     """Guests and an array, under KVM where it boots a guest, otherwise emulated."""
 
     Spec = LabSpec
@@ -58,9 +59,8 @@ class WallLab(Assembly, Platform):
 
     def __init__(self, study: "Study") -> None:
         assert isinstance(study.platform, LabSpec)  # noqa: S101 - the registry pairs them
-        Platform.__init__(self, study)
+        FleetPlatform.__init__(self, study)
         Assembly.__init__(self, study, study.platform)
-        self._broken = False
         self._held = ExitStack()
 
     def problems(self) -> list[FairlaneError]:
@@ -204,30 +204,17 @@ class WallLab(Assembly, Platform):
             )
         return "tcg"
 
-    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
-        workload = registry.load("workloads", block.cell.kind)
-        for number, lane in enumerate(block.order):
-            try:
-                if self._broken:
-                    await self._again()
-                elif number == 0:
-                    await self._log_in_anew(block.order)
-                    await self.watch.synchronise()
-                stage = LabStage(self, block, lane)
-                await self._attended(workload.drive(block.cell, stage.devices, block.seed, stage), lane)
-            except RunFailed as error:
-                self._broken = True
-                raise await self._explained(error, lane) from error
-            yield RawTrial(lane, stage.outputs, stage.load_seconds)
+    def stage(self, block: Block, lane: str) -> "LabStage":
+        return LabStage(self, block, lane)
 
-    async def _log_in_anew(self, lanes: Sequence[str]) -> None:
-        """New sessions of ``lanes``, if the study has them in every block. Raises RunFailed."""
-        volumes = [volume for lane in lanes for volume in self.lanes[lane] if volume.sessions()]
+    async def begin(self, block: Block) -> None:
+        volumes = [volume for lane in block.order for volume in self.lanes[lane] if volume.sessions()]
         if self.study.design.sessions == "block" and volumes:
-            await self._attended(self.builder.log_in_anew(volumes), lanes[0])
+            await self.builder.log_in_anew(volumes)
+        await self.watch.synchronise()
 
-    async def _again(self) -> None:
-        """Rebuilds machines and lanes, because one of them is lost or hangs, and synchronises the clocks."""
+    async def heal(self, lanes: Collection[str]) -> None:  # noqa: ARG002
+        """Rebuilds the whole lab: its lanes share the machines. Raises RunFailed."""
         self.notify("rebuilding the lab")
         await self.tear_down()
         try:
@@ -237,9 +224,7 @@ class WallLab(Assembly, Platform):
             raise RunFailed("lab-rebuild", text, where=str(error.filename or "")) from error
         except RunFailed as error:
             raise self._with_causes(error) from error
-        self._broken = False
         self.rebuilds += 1
-        await self.watch.synchronise()
 
     def storm(self, lane: str) -> Storm:
         """A storm of clones of ``lane``. Raises RunFailed if the study has none."""
@@ -249,18 +234,9 @@ class WallLab(Assembly, Platform):
         kind = Kind(self.root, init, self.spec.cpus, self.spec.memory, self.accel)
         return Storm(self.lanes[lane][0], self.golden, kind, self.where, self.scratch)
 
-    def broken(self, reason: str) -> None:
-        """Requests a rebuild of the machines before the next trial."""
-        self.notify(reason)
-        self._broken = True
-
-    async def _attended(self, work: Coroutine[Any, Any, Any], lane: str) -> None:
-        """Awaits ``work`` for ``lane`` while all machines run: I/O to an array that has ended would wait for ever.
-        Raises RunFailed."""
-        await unless(work, self._lost(lane))
-
-    async def _lost(self, lane: str) -> RunFailed:
-        """Waits until a machine ends; returns the error, with what the machines did then."""
+    async def lost(self, lane: str) -> RunFailed:
+        """Waits until any machine ends, because I/O to an array that has ended would wait for ever; returns the error,
+        with what the machines did then."""
         ending = [asyncio.ensure_future(vm.process.wait()) for vm in self._started()]
         try:
             await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
@@ -271,11 +247,11 @@ class WallLab(Assembly, Platform):
         vm = self._ended()[0]
         return vm.obituary("" if vm.running else f"while lane {lane} was measured").error()
 
-    async def _explained(self, error: RunFailed, lane: str) -> RunFailed:
-        """``error`` with the machines that have ended, its cause. A machine's connections end before it does."""
+    async def explained(self, error: RunFailed, lane: str) -> RunFailed:
+        # a machine's connections end before it does
         if self._started() and not isinstance(error, MachineLost):
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._lost(lane), DYING)
+                await asyncio.wait_for(self.lost(lane), DYING)
         return self._with_causes(error, f"while lane {lane} was measured")
 
     def _with_causes(self, error: RunFailed, during: str = "while the lanes were built") -> RunFailed:
@@ -314,7 +290,9 @@ class LabStage(FleetStage):
     """The stage of the lab's wall clock."""
 
     def __init__(self, lab: WallLab, block: Block, lane: str) -> None:
-        crew = Crew(lab.guests, lab.watch, lab.devices, lab.lanes[lane], lab.spec.settle / 1e9, lab.broken)
+        crew = Crew(
+            lab.guests, lab.watch, lab.devices, lab.lanes[lane], lab.spec.settle / 1e9, partial(lab.broken, lane)
+        )
         super().__init__(crew, block, lane, lab.study.workloads[block.cell.workload].trial_seconds(block.cell))
         self.lab = lab
         self.fleet, self.paths = lab.spec.fleet, lab.spec.paths  # in clone storms no guest runs

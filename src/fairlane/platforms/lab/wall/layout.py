@@ -1,14 +1,14 @@
 """The volumes of a study, their sites, and the network between guests and array: pure."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlane import registry
+from fairlane.fleet.devices import FileKind
+from fairlane.fleet.volumes import Bound
 from fairlane.lanes.base import Site, Step
-from fairlane.machines.devices import FileKind
-from fairlane.machines.lanes import Bound
 from fairlane.platforms.lab.spec import LabSpec, Link
 from fairlane.platforms.lab.wall.command import Nic
 from fairlane.study.base import LaneSpec
@@ -223,11 +223,3 @@ def bridges(spec: LabSpec) -> str:
 
 def _socket(scratch: Path, guest: int, path: int) -> Path:
     return scratch / f"g{guest}p{path}.sock"
-
-
-def by_lane(volumes: tuple[Volume, ...]) -> Mapping[str, tuple[Volume, ...]]:
-    """Volumes by lane, in order."""
-    lanes: dict[str, tuple[Volume, ...]] = {}
-    for volume in volumes:
-        lanes[volume.lane] = (*lanes.get(volume.lane, ()), volume)
-    return lanes

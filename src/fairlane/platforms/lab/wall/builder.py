@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
+from fairlane.fleet.build import Builder
 from fairlane.lanes._clones import Cloning
 from fairlane.lanes.base import Place, Step
 from fairlane.machines import script
 from fairlane.machines.base import Guest
-from fairlane.machines.lanes import Builder
 from fairlane.platforms.lab.wall import disks
 from fairlane.platforms.lab.wall.layout import Volume
 

@@ -2,17 +2,16 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from shlex import quote
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from fairlane.errors import RunFailed
-from fairlane.lanes.base import Place, Site, Step, Transport
+from fairlane.lanes.base import Place, Step, Transport
 from fairlane.machines import script
 from fairlane.machines.base import Guest
 from fairlane.machines.concurrency import finish_all
 from fairlane.machines.folders import OWN, Folders
-from fairlane.study.base import LaneSpec
 
 TIMEOUT = 300.0
 """Seconds for one round on one machine."""
@@ -33,33 +32,6 @@ class Built(Protocol):
 
 
 V = TypeVar("V", bound=Built)
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A volume with its transport, which knows name, keys and site. Platforms derive theirs."""
-
-    transport: Transport[Any]
-    """Bound to the volume's name, the lane's keys and the volume's site."""
-
-    @property
-    def name(self) -> str:
-        """Unique in the run: the lane's name, with a number where the lane has several volumes."""
-        return self.transport.name
-
-    @property
-    def spec(self) -> LaneSpec:
-        """The lane's keys in the study."""
-        spec: LaneSpec = self.transport.spec
-        return spec
-
-    @property
-    def site(self) -> Site:
-        return self.transport.site
-
-    def at(self, **changes: Any) -> Self:
-        """The volume with ``changes`` to its site."""
-        return replace(self, transport=replace(self.transport, site=replace(self.site, **changes)))
 
 
 def rounds(steps: Sequence[Step]) -> list[tuple[Place, tuple[Step, ...]]]:
@@ -110,6 +82,12 @@ fi
 """
 
 
+def linked(steps: Iterable[str]) -> str:
+    """Shell that links devices by ``steps`` and waits until the kernel has looked at them: scans of new disks would be
+    load during trials."""
+    return "".join(steps) + "udevadm settle --timeout=120 2> /dev/null || :\n"
+
+
 async def everywhere(texts: Mapping[Guest, str]) -> None:
     """Runs a script on each machine, all at once. Raises the first failure, when all have ended."""
     await finish_all(*(guest.ask(text, TIMEOUT) for guest, text in texts.items()))
@@ -125,7 +103,7 @@ class Builder(Generic[V]):
     """Shell that prints the device of a volume."""
     described: Callable[[V], tuple[Step, ...]] = lambda volume: volume.steps()
     """Steps that are read back."""
-    linked: Callable[[V], bool] = lambda _: True
+    has_device: Callable[[V], bool] = lambda _: True
     """Whether the volume has a device on its machine."""
     folders: Folders = OWN
     notes: str = ""
@@ -165,19 +143,16 @@ class Builder(Generic[V]):
                 texts[guest] = texts.get(guest, "") + shell(own, undo=undo, notes=self.notes)
             await everywhere(texts)
         guests = dict.fromkeys(guest for guest, _ in steps)
-        linked = {g: self.link(v for v, (guest, _) in zip(volumes, steps, strict=True) if guest is g) for g in guests}
-        await everywhere(linked)
+        links = {g: self.link(v for v, (guest, _) in zip(volumes, steps, strict=True) if guest is g) for g in guests}
+        await everywhere(links)
         return await self.describe(volumes)
 
     def link(self, volumes: Iterable[V]) -> str:
         """Shell for a machine that finds the device of each of its ``volumes`` by identity, and links it."""
-        parts = [
+        return linked(
             script.link_step(v.name, self.find(v), "$STEP", self.folders, lines=v.transport.stores_files)
             for v in volumes
-        ]
-        # scans of new disks would be load during trials
-        parts.append("udevadm settle --timeout=120 2> /dev/null || :\n")
-        return "".join(parts)
+        )
 
     async def describe(self, volumes: Sequence[V]) -> list[dict[str, str]]:
         """Description of each volume, read back from the machines: key -> value. Raises RunFailed where one differs
@@ -187,7 +162,7 @@ class Builder(Generic[V]):
         texts: dict[Guest, str] = {}
         for number, volume in enumerate(volumes):
             own: dict[Guest, str] = {}
-            if self.linked(volume):
+            if self.has_device(volume):
                 link = self.folders.device(volume.name)
                 own[self.where("initiator", volume)] = script.IDENTITY.format(device=link)
             for step in steps[number]:

@@ -10,11 +10,12 @@ from typing import Any
 
 from fairlane import registry
 from fairlane.errors import RunFailed
-from fairlane.machines import clock, script
+from fairlane.fleet import clock
+from fairlane.fleet.devices import Devices, Volume
+from fairlane.fleet.watch import Observed, Watch
+from fairlane.machines import script
 from fairlane.machines.base import Guest
-from fairlane.machines.devices import Devices, Volume
 from fairlane.machines.folders import Folders
-from fairlane.machines.sessions import Place, Watch
 from fairlane.records import Block
 from fairlane.workloads.base import Stage
 
@@ -183,7 +184,7 @@ rm -r $d
             )
         self.outputs |= {self._prefix(guest) + name: data for name, data in outputs.items()}
 
-    async def _watch(self, when: str, guests: Iterable[int], places: Collection[Place]) -> None:
+    async def _watch(self, when: str, guests: Iterable[int], places: Collection[Observed]) -> None:
         """Takes snapshots of the probes on all these machines at once."""
         names = {guest: [f"{device}.name" for device in self.devices(guest)] for guest in guests}
         snapshots = await self.crew.watch.around(when, names, places)

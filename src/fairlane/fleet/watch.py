@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from fairlane import registry
 from fairlane.errors import RunFailed
-from fairlane.machines import clock
-from fairlane.machines.clock import Offset
+from fairlane.fleet import clock
+from fairlane.fleet.clock import Offset
 from fairlane.machines.folders import OWN, Folders
 from fairlane.machines.session import Session, Startable
 
-Place = Literal["guest", "target", "hypervisor"]
+Observed = Literal["guest", "target", "hypervisor"]
 
 _MARK = "@@PROBE "
 _ROUNDS = 5
@@ -77,7 +77,7 @@ class Watch:
         return self.offsets
 
     async def around(
-        self, when: str, guests: Mapping[int, Sequence[str]], places: Collection[Place] = ()
+        self, when: str, guests: Mapping[int, Sequence[str]], places: Collection[Observed] = ()
     ) -> dict[str, bytes]:
         """A snapshot of ``guests`` (number -> files with the names of the devices under load), whose files are under
         ``vmN/``, and of ``places``. ``when``: before or after. Raises RunFailed."""
@@ -101,7 +101,7 @@ class Watch:
                 await session.close()
 
 
-def functions(place: Place, folders: Folders = OWN) -> str:
+def functions(place: Observed, folders: Folders = OWN) -> str:
     """Shell functions of a session: ``snapshot WHEN FILE...`` prints a snapshot of every probe of the place."""
     captures = []
     for name, probe in registry.every("probes"):

@@ -2,7 +2,7 @@
 rounds until they are steady (docs/safety.md)."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -208,9 +208,17 @@ cd ..
         prefills = {w.prepare(cell, device): w.prepares(cell, capacity) for w, cell in cells}
         return {text: least for text, least in prefills.items() if text}
 
-    async def settle(self, lane: str, volumes: Sequence[Volume], cells: Iterable[tuple[Workload, Cell]]) -> None:
+    async def settle(
+        self,
+        lane: str,
+        volumes: Sequence[Volume],
+        cells: Sequence[tuple[Workload, Cell]],
+        notify: Callable[[str], None],
+    ) -> None:
         """Loads the lane in rounds before its first trial until it is steady, if the study sets ``steady``. Records a
         lane that is not steady within the limit, which is no error."""
+        if any(workload.rounds(cell) for workload, cell in cells):
+            notify(f"loading {lane} until it is steady")
         done: list[object] = []
         for workload, cell in cells:
             rounds = workload.rounds(cell)
@@ -238,6 +246,11 @@ cd ..
                 parts.append(guest.ask(text, _TIMEOUT + 3 * cell.params["runtime"] / 1e9))
         outputs = await asyncio.gather(*parts)
         return sum(workload.observe(cell, files).metrics.get("iops", 0.0) for files in outputs)
+
+
+def fills(cells: Iterable[tuple[Workload, Cell]]) -> bool:
+    """Whether any of the cells fills volumes before its trials."""
+    return any(workload.prepare(cell, "/dev/lane/x") for workload, cell in cells)
 
 
 def _enough(volume: Volume, written: int, least: int, evidence: str) -> None:
