@@ -7,13 +7,11 @@ from pathlib import Path
 
 from fairlane import registry
 from fairlane.checks._outlook import outlook
-from fairlane.checks.base import run_all
 from fairlane.errors import Exit, FairlaneError
 from fairlane.report.bundle import write_reports
 from fairlane.runs import journal
 from fairlane.runs import plan as plans
-from fairlane.runs.read import load_run
-from fairlane.stats.judge import judge
+from fairlane.runs.judged import read_judged
 from fairlane.study.forecast import plan as planned
 from fairlane.study.spec import Study
 from fairlane.trial.progress import Watch
@@ -156,15 +154,14 @@ def _answered(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watch
     platform = registry.load("platforms", work.study.platform.kind).of(work.study)
     with watching(work.study) as watch:
         carry_out(folder, work, platform, watch, jobs)
-    evidence = load_run(folder)
-    findings = tuple(run_all(evidence))
-    verdicts = judge(evidence, findings)
-    reasons = [o.failed for o in evidence.observations if o.failed]
-    if reasons and len(reasons) == len(evidence.observations):
+    judged = read_judged(folder)
+    trials = judged.evidence.observations
+    reasons = [o.failed for o in trials if o.failed]
+    if reasons and len(reasons) == len(trials):
         raise FairlaneError("all-trials-failed", f"every trial failed: {reasons[0]}", where=str(folder))
     if not finished or not (folder / "report.html").is_file():
-        write_reports(evidence, verdicts, findings, folder)
-    return Ran(evidence, verdicts, findings)
+        write_reports(*judged, folder)
+    return Ran(*judged)
 
 
 def _refuse(study: Study) -> None:

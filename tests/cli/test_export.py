@@ -38,7 +38,7 @@ def test_several_formats_into_one_folder(folder, tmp_path, capsys):
     assert run(["export", str(folder), *asked, "--out", str(tmp_path / "new" / "folder")]) == Exit.OK
     told = capsys.readouterr().out.splitlines()
     assert sorted(told) == sorted(str(path) for path in (tmp_path / "new" / "folder").iterdir())
-    content = _gather.gather(_gather.judged(folder, {}))
+    content = _gather.gather(_gather.read(folder, {}))
     assert len(told) == sum(len(writer.files(content)) for _, writer in registry.every("export"))
 
 

@@ -4,12 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlane import registry
-from fairlane.checks.base import run_all
 from fairlane.export import _gather
 from fairlane.export.base import Content
 from fairlane.records import Evidence, Finding, Verdict
-from fairlane.runs.read import load_run
-from fairlane.stats.judge import judge
 
 # Labels that a spreadsheet, a page, a terminal or a parser would take for something else; failed trials; a refusal.
 STUDY = r"""
@@ -58,6 +55,6 @@ class Known:
 
 
 def known(folder: Path) -> Known:
-    evidence = load_run(folder)
-    findings = tuple(run_all(evidence))
-    return Known(folder, evidence, findings, judge(evidence, findings), _gather.gather(_gather.judged(folder, {})))
+    tables = _gather.read(folder, {})
+    evidence, verdicts, findings = tables.judged
+    return Known(folder, evidence, findings, verdicts, _gather.gather(tables))

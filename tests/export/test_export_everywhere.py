@@ -13,6 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from fairlane import registry
 from fairlane.export import _gather
 from fairlane.platforms.lab.spec import LabSpec
+from fairlane.verdicts.judged import Judged
 from tests.export.known_run import known
 
 
@@ -69,7 +70,7 @@ def test_what_makes_figures_less_than_measured_is_in_every_format(hostile, name,
     """As on the lab platform, which the fake one stands for here."""
     study = hostile.evidence.study.model_copy(update={"platform": LabSpec(kind="lab")})
     evidence = dataclasses.replace(hostile.evidence, study=study, **flags)
-    content = _gather.gather(_gather.Judged(evidence, hostile.verdicts, hostile.findings))
+    content = _gather.gather(_gather.Tables(Judged(evidence, hostile.verdicts, hostile.findings)))
     assert READERS[name](dataclasses.replace(hostile, content=content).files(name)) == {told}
 
 
@@ -93,5 +94,6 @@ def test_nothing_repaints_a_terminal_or_turns_text_around(hostile, name):
 @pytest.mark.parametrize("name", READERS)
 def test_a_run_of_which_nothing_is_in_can_be_exported(hostile, name):
     evidence = dataclasses.replace(hostile.evidence, observations=(), complete=False)
-    files = dataclasses.replace(hostile, content=_gather.gather(_gather.Judged(evidence, (), ()))).files(name)
+    content = _gather.gather(_gather.Tables(Judged(evidence, (), ())))
+    files = dataclasses.replace(hostile, content=content).files(name)
     assert READERS[name](files) == {("invented", "false")}

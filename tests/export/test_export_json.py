@@ -8,6 +8,7 @@ import orjson
 
 from fairlane.export import _gather
 from fairlane.export.base import VERSION, iso
+from fairlane.verdicts.judged import Judged
 
 _TABLE = {"type": "array", "items": {"type": "object"}}
 _TYPES = {"string", "integer", "number", "boolean", "array", "object"}
@@ -47,7 +48,7 @@ def test_the_columns_it_describes_are_a_schema_of_its_rows(hostile):
 
 def test_a_figure_that_is_no_number_is_null(hostile):
     odd = dataclasses.replace(hostile.verdicts[0], ratio=float("nan"), high=float("inf"))
-    content = _gather.gather(_gather.Judged(hostile.evidence, [odd], []))
+    content = _gather.gather(_gather.Tables(Judged(hostile.evidence, (odd,), ())))
     text = dataclasses.replace(hostile, content=content).files("json")["fairlane.json"].decode()
     found = json.loads(text, parse_constant=lambda name: 1 / 0)
     assert (found["verdicts"][0]["ratio"], found["verdicts"][0]["high"]) == (None, None)

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 from fairlane import registry
 from fairlane.export import _gather
 from fairlane.records import Finding
+from fairlane.verdicts.judged import Judged
 
 
 def suites(known):
@@ -67,9 +68,9 @@ def test_a_case_per_check_which_fails_with_critical_findings(hostile):
 def test_a_withheld_answer_fails_and_a_run_that_is_not_complete_is_an_error(hostile):
     grave = Finding("spread", "critical", "one\ntwo \x1b[31m")
     withheld = next(v for v in hostile.verdicts if v.headline)
-    verdicts = [dataclasses.replace(withheld, headline=False)]
+    verdicts = (dataclasses.replace(withheld, headline=False),)
     evidence = dataclasses.replace(hostile.evidence, complete=False)
-    content = _gather.gather(_gather.Judged(evidence, verdicts, [grave]))
+    content = _gather.gather(_gather.Tables(Judged(evidence, verdicts, (grave,))))
     checks, (case,) = (list(s.iter("testcase")) for s in suites(dataclasses.replace(hostile, content=content)))
     assert outcome(case) == "failure"
     assert case.find("failure").get("type") == "withheld"

@@ -20,6 +20,7 @@ from fairlane.metrics import METRICS
 from fairlane.records import Verdict
 from fairlane.report import prose
 from fairlane.runs import plan
+from fairlane.verdicts.judged import Judged
 from tests.export.known_run import LABELS, known
 
 
@@ -172,7 +173,7 @@ def test_the_work_grows_with_the_trials_and_no_faster(hostile):
         return dataclasses.replace(hostile.evidence, observations=seen)
 
     def export(evidence):
-        content = _gather.gather(_gather.Judged(evidence, hostile.verdicts, hostile.findings))
+        content = _gather.gather(_gather.Tables(Judged(evidence, hostile.verdicts, hostile.findings)))
         return [writer.files(content) for _, writer in registry.every("export")]
 
     large = grown(13)

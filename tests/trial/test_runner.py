@@ -12,10 +12,12 @@ import pytest
 from fairlane.errors import Exit, MachineLost, RunFailed
 from fairlane.platforms.base import Notify, Opened, RawTrial
 from fairlane.platforms.fake import Fake
-from fairlane.records import Block
+from fairlane.records import Block, Evidence
 from fairlane.runs import journal
 from fairlane.runs.read import load_run
 from fairlane.study.spec import Study
+from fairlane.trial.progress import Watch
+from fairlane.trial.runner import carry_out
 
 NewRun = Callable[..., Any]
 """Makes a run directory: conftest.py."""
@@ -394,6 +396,19 @@ def test_only_undecided_cells_go_on_after_a_look(new_run: NewRun) -> None:
     assert later == first
     assert {b.cell.key for b in evidence.blocks if b.index >= 6} == first
     assert evidence.complete
+
+
+def test_a_look_judges_what_a_reader_of_the_files_sees(new_run: NewRun) -> None:
+    run = new_run(platform="noise: {sd: 4%}", looks="[4, 6, 8]")
+    seen: list[int] = []
+
+    def undecided(evidence: Evidence) -> tuple[frozenset[str], frozenset[str]]:
+        assert evidence == load_run(run.folder)
+        seen.append(len(evidence.observations))
+        return frozenset(), frozenset()
+
+    carry_out(run.folder, run.plan, Fake(run.plan.study), Watch(), 1, undecided=undecided)
+    assert seen
 
 
 def test_looks_already_taken_are_not_taken_again(new_run: NewRun) -> None:

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from fairlane.errors import Incomplete, RunFailed
-from fairlane.records import Evidence, Finding, Verdict
+from fairlane.verdicts.judged import Judged
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What came of a run."""
 
-    evidence: Evidence
-    findings: Sequence[Finding]
-    verdicts: Sequence[Verdict]
+    judged: Judged
     rows: Sequence[dict[str, Any]]
     """The verdicts as JSON."""
     html: Path
@@ -26,7 +24,7 @@ class Outcome:
 
     def check(self, folder: Path) -> None:
         """Raises RunFailed if every trial of the run in ``folder`` failed."""
-        reasons = Counter(observation.failed for observation in self.evidence.observations)
+        reasons = Counter(observation.failed for observation in self.judged.evidence.observations)
         if reasons and "" not in reasons:
             raise RunFailed(
                 "all-trials-failed",
@@ -65,20 +63,17 @@ def known(folder: Path) -> Iterator[Missing]:
 
 def conclude(folder: Path) -> Outcome:
     """Writes what is derived from the trials of the run in ``folder``."""
-    from fairlane.checks.base import run_all
     from fairlane.report.bundle import write_reports
     from fairlane.report.model import as_json
     from fairlane.runs.files import storing, write_atomic
-    from fairlane.runs.read import load_run, write_observations
-    from fairlane.stats.judge import judge
+    from fairlane.runs.judged import read_judged
+    from fairlane.runs.read import write_observations
 
-    evidence = load_run(folder)
-    findings = run_all(evidence)
-    verdicts = judge(evidence, findings)
-    write_observations(folder, evidence.observations)
-    rows = [as_json(verdict) for verdict in verdicts]
+    judged = read_judged(folder)
+    write_observations(folder, judged.evidence.observations)
+    rows = [as_json(verdict) for verdict in judged.verdicts]
     with storing(folder / "verdicts.json"):
         write_atomic(folder / "verdicts.json", json.dumps(rows, indent=2, allow_nan=False).encode() + b"\n")
     with storing(folder / "report.html"):
-        html, markdown = write_reports(evidence, verdicts, findings, folder)
-    return Outcome(evidence, findings, verdicts, rows, html, markdown)
+        html, markdown = write_reports(*judged, folder)
+    return Outcome(judged, rows, html, markdown)

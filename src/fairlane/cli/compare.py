@@ -148,5 +148,5 @@ def _report(comparison: "Comparison", loaded: Mapping[str, "Evidence"], places: 
         source="Save the mapping below as mapping.yaml, then:" if mapped else "From the same run directories:",
         link=link,
     )
-    paths = write_reports(comparison.evidence, comparison.verdicts, comparison.findings, out, around)
+    paths = write_reports(*comparison.judged, out, around)
     notify("\n".join(str(path) for path in paths))

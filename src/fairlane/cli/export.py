@@ -61,7 +61,7 @@ def command(
         single = [name for name, writer in registry.every("export") if writer.stream]
         raise click.UsageError(f"--out - takes one format, of one file: {', '.join(single)}")
     run = chosen(run)
-    content = _gather.gather(_gather.judged(run, accepts))
+    content = _gather.gather(_gather.read(run, accepts))
     if not content.provenance["complete"]:
         notify(content.provenance["caveats"][-1])
     files = {name: writer.files(content) for name, writer in writers.items()}

@@ -50,19 +50,14 @@ def command(
     Without RUN, the newest run in runs/ is read; without NAME, its figures are listed. A name may be the beginning of
     several, or hold wildcards. The caption and every caveat (modelled, emulated) are part of the image.
     """
-    from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
-    from fairlane.guard.accept import accepting
     from fairlane.report import model, single
     from fairlane.report.pictures import pictures
     from fairlane.runs.files import write_atomic
-    from fairlane.runs.read import load_run
-    from fairlane.stats.judge import judge
+    from fairlane.runs.judged import read_judged
 
     run, names = _named(given)
-    evidence = accepting(load_run(run), accepts)
-    findings = run_all(evidence)
-    report = model.build(evidence, judge(evidence, findings), findings)
+    report = model.build(*read_judged(run, accepts))
     every = list(pictures(report).every())
     if not names:
         print_rows([{"name": f.id, "title": f.title} for f in every], output)

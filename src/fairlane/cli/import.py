@@ -116,17 +116,13 @@ def command(
 
 def _conclude(folder: Path, output: Format) -> None:
     """Print the verdicts, and on stderr the next step."""
-    from fairlane.checks.base import run_all
     from fairlane.cli._answer import print_verdicts
     from fairlane.guard.summary import uncompared
-    from fairlane.runs.read import load_run
-    from fairlane.stats.judge import judge
+    from fairlane.runs.judged import read_judged
 
-    evidence = load_run(folder)
-    findings = run_all(evidence)
-    verdicts = [verdict for verdict in judge(evidence, findings, primary_only=True) if verdict.primary]
+    evidence, verdicts, findings = read_judged(folder, primary_only=True)
     click.echo()
-    print_verdicts(evidence, verdicts, output)
+    print_verdicts(evidence, [verdict for verdict in verdicts if verdict.primary], output)
     run = shlex.quote(str(folder))
     notify(f"next: fairlane report --open {run}  # the report in a browser")
     if uncompared(evidence):

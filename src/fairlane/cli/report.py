@@ -51,13 +51,10 @@ def command(
     run's raw files; the report of an incomplete run says so. --redact writes into RUN-redacted and changes
     nothing in the run; docs/report.md lists its limits.
     """
-    from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
-    from fairlane.guard.accept import accepting
     from fairlane.report.bundle import write_reports
     from fairlane.report.redact import Redaction
-    from fairlane.runs.read import load_run
-    from fairlane.stats.judge import judge
+    from fairlane.runs.judged import read_judged
 
     run = chosen(run)
     redact = redact or bool(hide)
@@ -66,11 +63,10 @@ def command(
             "redact-out", "a redacted report would replace that of the run", where=str(out),
             hint="give --out another folder",
         )  # fmt: skip
-    evidence = accepting(load_run(run), accepts)
-    findings = run_all(evidence)
+    judged = read_judged(run, accepts)
     folder = out or (run.resolve().with_name(f"{run.resolve().name}-redacted") if redact else run)
-    redaction = Redaction(evidence, hide) if redact else None
-    html, md = write_reports(evidence, judge(evidence, findings), findings, folder, redaction=redaction)
+    redaction = Redaction(judged.evidence, hide) if redact else None
+    html, md = write_reports(*judged, folder, redaction=redaction)
     paths = [{"file": path.name, "path": str(path)} for path in (html, md)]
     if output == "table":
         click.echo("\n".join(entry["path"] for entry in paths))

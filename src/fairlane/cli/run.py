@@ -14,6 +14,7 @@ from fairlane.errors import Exit, FairlaneError
 from fairlane.runs.choose import RUNS, existing
 
 if TYPE_CHECKING:
+    from fairlane.records import Evidence
     from fairlane.runs.plan import Plan
     from fairlane.trial.runner import Undecided
 
@@ -100,20 +101,21 @@ def command(
     with watching(plan.study) as watch, known(folder) as missing:
         carry_out(folder, plan, platform, watch, workers, undecided=_undecided(plan))
     outcome = conclude(folder)
+    judged = outcome.judged
     if output == "json":
         print_json(outcome.rows)
     elif output == "tsv":
-        print_verdicts(outcome.evidence, [v for v in outcome.verdicts if v.primary], output)
+        print_verdicts(judged.evidence, [v for v in judged.verdicts if v.primary], output)
     elif output == "md":
         click.echo(outcome.markdown.read_text(encoding="utf-8"), nl=False)
     else:
-        show(outcome.evidence, outcome.verdicts, outcome.findings, explain=explain)
+        show(*judged, explain=explain)
     click.echo(f"report: {outcome.html}", err=output != "table")
     outcome.check(folder)
     missing.check()
-    for line in next_steps(folder, outcome.verdicts, explain=explain):
+    for line in next_steps(folder, judged.verdicts, explain=explain):
         notify(line)
-    return _gate(folder, plan) if plan.rules else Exit.OK
+    return _gate(judged.evidence, folder, plan) if plan.rules else Exit.OK
 
 
 def _rules(file: str | None) -> tuple[str, ...]:
@@ -131,20 +133,18 @@ def _undecided(plan: "Plan") -> "Undecided | None":
     from fairlane.checks.base import run_all
     from fairlane.gate.decide import undecided
     from fairlane.gate.grammar import parse
-    from fairlane.runs.read import load_run
 
     rules = [parse(rule) for rule in plan.rules]
-    return (lambda folder: undecided(rules, load_run(folder), run_all)) if rules else None
+    return (lambda evidence: undecided(rules, evidence, run_all)) if rules else None
 
 
-def _gate(folder: Path, plan: "Plan") -> int:
+def _gate(evidence: "Evidence", folder: Path, plan: "Plan") -> int:
     """Prints what came of the rules to stderr; the exit code of ``fairlane gate``."""
     from fairlane.checks.base import run_all
     from fairlane.gate.decide import decide
     from fairlane.gate.grammar import parse
-    from fairlane.runs.read import load_run
 
-    outcomes = decide([parse(rule) for rule in plan.rules], load_run(folder), run_all)
+    outcomes = decide([parse(rule) for rule in plan.rules], evidence, run_all)
     short = [o for o in outcomes if o.word != "met"]
     for o in short:
         notify(f"gate: {o.word}: {o.rule}" + "".join(f" · {part}" for part in (o.cell, o.observed, o.reason) if part))

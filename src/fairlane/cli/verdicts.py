@@ -48,18 +48,14 @@ def command(
     interval. json has every field of a verdict. A verdict is withheld where a critical finding stands against it
     (fairlane check RUN), or where its blocks are too few, or too alike, for a headline: field held.
     """
-    from fairlane.checks.base import run_all
     from fairlane.cli._answer import print_notes, print_verdicts
-    from fairlane.guard.accept import accepting
-    from fairlane.runs.read import load_run
-    from fairlane.stats.judge import judge
+    from fairlane.runs.judged import read_judged
 
     run = chosen(run)
-    evidence = accepting(load_run(run), accepts)
-    findings = run_all(evidence)
     if primary is None:
         primary = output != "json" and metric is None
-    verdicts = judge(evidence, findings, primary_only=primary and metric is None and not explain)
+    judged = read_judged(run, accepts, primary_only=primary and metric is None and not explain)
+    verdicts = judged.verdicts
     known = list(dict.fromkeys(v.metric for v in verdicts))
     if metric is not None and metric not in known:
         near = nearest(metric, known)
@@ -71,9 +67,9 @@ def command(
 
         print_rows([as_json(v) for v in rows], output)
         return
-    print_verdicts(evidence, rows, output)
+    print_verdicts(judged.evidence, rows, output)
     if explain and output == "table":
         from fairlane.report import model  # as above
 
         click.echo()
-        print_notes(model.build(evidence, verdicts, findings), verdicts)
+        print_notes(model.build(*judged), verdicts)

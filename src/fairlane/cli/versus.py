@@ -336,18 +336,19 @@ def _print(outcome: "Outcome", folder: Path, output: Format, composed: "Composed
     from fairlane.versus.again import longer
     from fairlane.versus.loads import limits
 
+    judged = outcome.judged
     if output == "tsv":
-        print_verdicts(outcome.evidence, [v for v in outcome.verdicts if v.primary], output)
+        print_verdicts(judged.evidence, [v for v in judged.verdicts if v.primary], output)
         return
-    found = ending.Verdicts.of(outcome.evidence, outcome.verdicts)
-    checked = ending.limits(outcome.evidence, limits(outcome.evidence.study.cells()))
+    found = ending.Verdicts.of(judged.evidence, judged.verdicts)
+    checked = ending.limits(judged.evidence, limits(judged.evidence.study.cells()))
     sentences = [ending.sentence(v, found) for v in found.rows]
     if output == "json":
         print_json({
             "run": str(folder),
             "report": str(outcome.html),
-            "figures": ending.figures(outcome.evidence),
-            "findings": [{"severity": f.severity, "message": f.message} for f in ending.grave(outcome.findings)],
+            "figures": ending.figures(judged.evidence),
+            "findings": [{"severity": f.severity, "message": f.message} for f in ending.grave(judged.findings)],
             "limits": [vars(c) for c in checked],
             "verdicts": outcome.rows,
             "sentences": sentences,
@@ -357,16 +358,16 @@ def _print(outcome: "Outcome", folder: Path, output: Format, composed: "Composed
     if output == "md":
         click.echo(outcome.markdown.read_text(encoding="utf-8"), nl=False)
         return
-    print_rows(ending.figures(outcome.evidence), "table")
-    if told := ending.grave(outcome.findings):
+    print_rows(ending.figures(judged.evidence), "table")
+    if told := ending.grave(judged.findings):
         click.echo()
         for line in ending.told(told, found.labels):
             click.echo(line)
-    if (small := ending.small(outcome.evidence.study)) and "--size" not in again:
+    if (small := ending.small(judged.evidence.study)) and "--size" not in again:
         click.echo(f"\n{small}")
     click.echo()
     for line in ending.next_steps(
-        found, report=str(outcome.html), run=str(folder), again=longer(outcome.evidence, found, composed, again)
+        found, report=str(outcome.html), run=str(folder), again=longer(judged.evidence, found, composed, again)
     ):
         click.echo(line)
     click.echo()

@@ -13,6 +13,7 @@ from fairlane.compare.scorecard import Score, scorecard
 from fairlane.guard.accept import accepting
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.stats.judge import judge
+from fairlane.verdicts.judged import Judged
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Comparison:
     findings: tuple[Finding, ...]
     verdicts: tuple[Verdict, ...]
     """Verdicts of cells that exist in both runs; an unmatched cell has none."""
+
+    @property
+    def judged(self) -> Judged:
+        return Judged(self.evidence, self.verdicts, self.findings)
 
     @property
     def baseline(self) -> str:

@@ -1,4 +1,4 @@
-"""Collect tables and provenance of a run, for exports and notebooks. Pure, but for ``judged``."""
+"""Collect tables and provenance of a run, for exports and notebooks. Pure, but for ``read``."""
 
 import hashlib
 import uuid
@@ -9,32 +9,32 @@ from pathlib import Path
 from typing import Any
 
 from fairlane import __version__
-from fairlane.checks.base import run_all
 from fairlane.export import _rows
 from fairlane.export._rows import LAT
 from fairlane.export._values import harmless, instant
 from fairlane.export.base import VERSION, Content, Table
-from fairlane.guard.accept import accepting
-from fairlane.records import Evidence, Finding, Verdict
+from fairlane.records import Evidence
 from fairlane.report import prose
 from fairlane.report.lanes import labels
 from fairlane.report.phrases import count
 from fairlane.runs import journal, plan
-from fairlane.runs.read import load_run
-from fairlane.stats.judge import judge
+from fairlane.runs.judged import read_judged
+from fairlane.verdicts.judged import Judged
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A run with its findings and verdicts; a table is made when it is asked for."""
+class Tables:
+    """The tables of a run; one is made when it is asked for."""
 
-    evidence: Evidence
-    verdicts: Sequence[Verdict]
-    findings: Sequence[Finding]
+    judged: Judged
     events: Sequence[journal.Event] = ()
     """The whole journal."""
     created: str = ""
     """Start of the run."""
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.judged.evidence
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
@@ -56,9 +56,9 @@ class Judged:
         return _TABLES[name](self)
 
 
-_TABLES: Mapping[str, Callable[[Judged], Table]] = {
-    "verdicts": lambda run: _rows.verdicts(run.verdicts, run.label),
-    "findings": lambda run: _rows.findings(run.findings),
+_TABLES: Mapping[str, Callable[[Tables], Table]] = {
+    "verdicts": lambda run: _rows.verdicts(run.judged.verdicts, run.label),
+    "findings": lambda run: _rows.findings(run.judged.findings),
     "trials": lambda run: _rows.trials(run.evidence, _trial_events(run.events), run.label),
     "percentiles": lambda run: _rows.percentiles(run.evidence, run.merged, run.label),
     "lanes": lambda run: _rows.lanes(run.evidence),
@@ -67,14 +67,12 @@ _TABLES: Mapping[str, Callable[[Judged], Table]] = {
 """All tables, in their order."""
 
 
-def judged(folder: Path, accepts: Mapping[str, str]) -> Judged:
-    """The run in ``folder``, finished or not. Raises FairlaneError."""
-    evidence = accepting(load_run(folder), accepts)
-    findings = run_all(evidence)
-    return Judged(evidence, judge(evidence, findings), findings, journal.read(folder), plan.created(folder))
+def read(folder: Path, accepts: Mapping[str, str]) -> Tables:
+    """Those of the run in ``folder``, finished or not. Raises FairlaneError."""
+    return Tables(read_judged(folder, accepts), journal.read(folder), plan.created(folder))
 
 
-def gather(run: Judged) -> Content:
+def gather(run: Tables) -> Content:
     """The content of an export."""
     lat = {place: of[LAT] for place, of in run.merged.items() if LAT in of}
     return Content(run.provenance, tuple(run.table(name) for name in _TABLES), lat)

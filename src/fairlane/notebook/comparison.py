@@ -71,7 +71,7 @@ class Comparison:
     @cached_property
     def _report(self) -> Report:
         c = self._comparison
-        return model.build(c.evidence, c.verdicts, c.findings, Around(invented=c.invented))
+        return model.build(*c.judged, Around(invented=c.invented))
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self._comparison.aliases)} with {self.baseline}>"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from markupsafe import Markup
 
 from fairlane.errors import FairlaneError
-from fairlane.export._gather import Judged, judged
+from fairlane.export._gather import Tables, read
 from fairlane.export._records import (
     COMMON,
     FindingRow,
@@ -60,10 +60,10 @@ class Run:
     and ``complete``, so that records of several runs can be combined.
     """
 
-    def __init__(self, path: Path, run: Judged) -> None:
+    def __init__(self, path: Path, run: Tables) -> None:
         """Made by ``fairlane.open``."""
         self.path = path
-        self._judged = run
+        self._tables = run
 
     @property
     def name(self) -> str:
@@ -73,12 +73,12 @@ class Run:
     @property
     def study(self) -> Study:
         """The study that was carried out: ``lanes``, ``baseline``, ``workloads``, ``design``."""
-        return cast(Study, self._judged.evidence.study)
+        return cast(Study, self._tables.evidence.study)
 
     @property
     def provenance(self) -> Mapping[str, Any]:
         """Where the figures come from: study and its SHA-256, seed, versions, caveats, fingerprint. docs/export.md."""
-        return self._judged.provenance
+        return self._tables.provenance
 
     @property
     def figures_are(self) -> str:
@@ -170,7 +170,7 @@ class Run:
         Raises FairlaneError, as ``fairlane compare`` does.
         """
         runs = (self, *(other if isinstance(other, Run) else opened(other) for other in others))
-        return compared([(run.path, run._judged.evidence) for run in runs], names, pairs, accept or {})
+        return compared([(run.path, run._tables.evidence) for run in runs], names, pairs, accept or {})
 
     def figures(self, *names: str) -> tuple[Picture, ...]:
         """The figures of the report that ``names`` name, or all: ``forest-1-1``, ``forest`` (all whose name begins so),
@@ -183,18 +183,18 @@ class Run:
 
     @cached_property
     def _report(self) -> Report:
-        return model.build(self._judged.evidence, self._judged.verdicts, self._judged.findings)
+        return model.build(*self._tables.judged)
 
     def _records(self, name: str, record: type[R]) -> Records[R]:
         """The table ``name``; of trials a subclass of ``record`` has the metrics."""
-        table = self._judged.table(name)
+        table = self._tables.table(name)
         made = cast(type[R], table.record)
         if not issubclass(made, record):
             raise TypeError(f"{name} are {made.__name__}, not {record.__name__}")
         return Records(made, (made(*row) for row in table.beside(self.provenance, COMMON).rows))
 
     def _histogram(self, row: PercentileRow) -> Histogram:
-        bins = self._judged.merged[row.cell_key, row.lane][row.histogram]
+        bins = self._tables.merged[row.cell_key, row.lane][row.histogram]
         return Histogram(**vars(row), ns=tuple(bins.ns.tolist()), counts=tuple(bins.counts.tolist()))
 
     def __repr__(self) -> str:
@@ -212,4 +212,4 @@ class Run:
 def opened(run: "str | PathLike[str] | None" = None, accept: Mapping[str, str] | None = None) -> Run:
     """See ``fairlane.open``."""
     path = newest() if run is None else existing(Path(run))
-    return Run(path, judged(path, accept or {}))
+    return Run(path, read(path, accept or {}))

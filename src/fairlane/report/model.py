@@ -3,7 +3,6 @@
 Every string from outside is cleaned here, once for all formats (``text.scrub``). Pure.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -31,6 +30,7 @@ from fairlane.report import (
     waterfall,
     winners,
 )
+from fairlane.report.concerned import where
 from fairlane.report.parts import Around
 from fairlane.report.phrases import count, metric_of
 from fairlane.report.redact import Redaction
@@ -200,12 +200,12 @@ def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[st
     rank = {"critical": 0, "warning": 1, "info": 2}
     groups: dict[tuple[str, str, bool], list[FindingView]] = {}
     for finding in sorted(findings, key=lambda f: rank[f.severity]):
-        view = FindingView(finding.message, _where(finding, names, label), tuple(flatten(finding.evidence).items()))
+        view = FindingView(finding.message, where(finding, names, label), tuple(flatten(finding.evidence).items()))
         items = groups.setdefault((finding.severity, finding.check, finding.refuses), [])
         if items and items[-1].message == view.message:  # lanes with the same message share one item
             last = items.pop()
-            where = "; ".join(dict.fromkeys(x for x in (last.where, view.where) if x))
-            view = FindingView(view.message, where, (*last.evidence, *view.evidence))
+            both = "; ".join(dict.fromkeys(x for x in (last.where, view.where) if x))
+            view = FindingView(view.message, both, (*last.evidence, *view.evidence))
         items.append(view)
     return tuple(FindingGroup(severity, check, tuple(items), r) for (severity, check, r), items in groups.items())
 
@@ -214,26 +214,6 @@ def _foremost(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequenc
     """Those that qualify the answer before others of their severity."""
     first = opening.qualifying(evidence, verdicts, findings, opening.contenders(evidence, verdicts))
     return [*first, *(f for f in findings if f not in first)]
-
-
-def _mentions(message: str, name: str) -> bool:
-    """Whether ``message`` contains ``name`` as a whole: "64k randread qd16" does not contain "4k randread qd1"."""
-    return re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])", message) is not None
-
-
-def _where(finding: Finding, names: Mapping[str, str], label: Mapping[str, str]) -> str:
-    """Lanes and cells that the message does not name: ``local: 4k randread qd16, 64k randread qd16``."""
-    known = set(finding.cells)
-    cells = [name for key, name in names.items() if key in known] + [c for c in finding.cells if c not in names]
-    if all(_mentions(finding.message, cell) for cell in cells):
-        cells = []
-    listed = ", ".join(cells) if len(cells) <= 6 else f"{', '.join(cells[:5])} and {len(cells) - 5} more cells"
-    if known.issuperset(names) and len(names) > 1:
-        listed = f"all {len(names)} cells"
-    named = [
-        label.get(n, n) for n in finding.lanes if not any(_mentions(finding.message, x) for x in (n, label.get(n, n)))
-    ]
-    return ": ".join(x for x in (", ".join(named), listed) if x)
 
 
 def _metrics(verdicts: Sequence[Verdict]) -> tuple[tuple[str, str], ...]:

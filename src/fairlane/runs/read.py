@@ -21,8 +21,8 @@ from fairlane.stats.efficiency import efficient
 
 OPENINGS = ("start", "resume", "provision")
 """Events of an opened platform: the run begins, another process continues it, the next provisioning begins."""
-_OF_FILES = frozenset({"trial", "original", "pack"})
-"""Events of raw files, of which an import may have hundreds of thousands: no other room asks for them."""
+OF_FILES = frozenset({"trial", "original", "pack"})
+"""Events of raw files, of which an import may have hundreds of thousands: ``Evidence.events`` is without them."""
 DESCRIPTIONS = "descriptions"
 """Folder of the descriptions of further openings, by number; that of the first is ``description.json``."""
 
@@ -64,7 +64,7 @@ def done(
     opened: list[frozenset[str]] = []
     others: list[Event] = []
     for number, event in enumerate(events, start=1):
-        if event["type"] not in _OF_FILES:
+        if event["type"] not in OF_FILES:
             others.append(event)
         try:
             if event["type"] == "trial":

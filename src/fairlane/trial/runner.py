@@ -14,12 +14,12 @@ from pathlib import Path
 
 from fairlane.errors import Exit, FairlaneError, Incomplete, MachineLost, RunFailed
 from fairlane.platforms.base import Platform, RawTrial
-from fairlane.records import Block, Observation
+from fairlane.records import Block, Evidence, Observation
 from fairlane.runs import raw
-from fairlane.runs.journal import Journal
+from fairlane.runs.journal import Journal, stream
 from fairlane.runs.observe import observe
 from fairlane.runs.plan import Plan
-from fairlane.runs.read import done, in_order, with_losses
+from fairlane.runs.read import OF_FILES, Done, assemble, done, in_order, with_losses
 from fairlane.stats.stopping import open_cells
 from fairlane.trial import lost
 from fairlane.trial.openings import Openings
@@ -32,8 +32,8 @@ _LISTED = 10
 """Most missing blocks that an error lists."""
 
 
-Undecided = Callable[[Path], tuple[frozenset[str], frozenset[str]]]
-"""Run directory -> keys of the cells that a gate's rules name, and of those in which more blocks may decide one."""
+Undecided = Callable[[Evidence], tuple[frozenset[str], frozenset[str]]]
+"""The run so far -> keys of the cells that a gate's rules name, and of those in which more blocks may decide one."""
 
 
 def carry_out(
@@ -179,12 +179,18 @@ class Runner:
         observations = with_losses(in_order(self.observations.values()), self.tries.lost)
         opened = open_cells(self.plan.study, observations, number, modelled=self.platform.modelled)
         if self.undecided and number + 1 < len(self.plan.looks):
-            ruled, waiting = self.undecided(self.folder)
+            ruled, waiting = self.undecided(self._evidence())
             before = self.opened[-1] if self.opened else frozenset(b.cell.key for b in self.plan.blocks)
             opened = opened - ruled | (waiting & before)
         self.journal.append("look", look=number, blocks=self.plan.looks[number], open=sorted(opened))
         self.opened.append(opened)
         self.watch.look(number, opened, len({b.cell.key for b in self.plan.blocks}))
+
+    def _evidence(self) -> Evidence:
+        """As ``load_run`` reads it, without a second look into the raw files."""
+        others = tuple(event for event in stream(self.folder) if event["type"] not in OF_FILES)
+        state = Done(self.observations, self.files, (), tuple(self.opened), self.ended, others)
+        return assemble(self.folder, self.plan, state)
 
     async def _carry_out(self, blocks: list[Block]) -> None:
         """Runs ``blocks`` on the workers. Raises Incomplete for a broken platform, RunFailed for a full disk."""

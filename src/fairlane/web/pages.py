@@ -12,15 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from fairlane.checks.base import run_all
 from fairlane.compare.comparison import Comparison, compare
 from fairlane.compare.mapping import ALIAS, RESERVED, by_name
 from fairlane.compare.view import page
 from fairlane.errors import FairlaneError
-from fairlane.records import Evidence, Finding, Observation, Verdict
+from fairlane.records import Evidence, Observation
 from fairlane.report import html, model
 from fairlane.report.parts import Around
-from fairlane.stats.judge import judge
+from fairlane.verdicts.judged import Judged, judged
 from fairlane.web import history, places
 from fairlane.web.catalogue import Catalogue, Entry, freshness
 from fairlane.web.reading import load
@@ -120,17 +119,16 @@ class Pages:
     def _report(self, entry: Entry) -> bytes:
         return html.render(model.build(*self._learn(entry))).encode()
 
-    def _learn(self, entry: Entry) -> tuple[Evidence, Sequence[Verdict], Sequence[Finding]]:
+    def _learn(self, entry: Entry) -> Judged:
         try:
             evidence = load(entry.folder)
         except FairlaneError as error:
             if places.stamp(entry.folder / "run.json"):  # else it is gone, not damaged
                 self._catalogue.blame(entry, error)
             raise
-        findings = run_all(evidence)
-        verdicts = judge(evidence, findings)
-        self._catalogue.remember(entry, verdicts, findings, whole=evidence.complete)
-        return evidence, verdicts, findings
+        run = judged(evidence)
+        self._catalogue.remember(entry, run.verdicts, run.findings, whole=evidence.complete)
+        return run
 
 
 def _checkable(entry: Entry) -> bool:
@@ -173,7 +171,7 @@ def _comparison(entries: Sequence[Entry]) -> bytes:
         source="From the same run directories:",
         link=link,
     )
-    return html.render(model.build(comparison.evidence, comparison.verdicts, comparison.findings, around)).encode()
+    return html.render(model.build(*comparison.judged, around)).encode()
 
 
 def _aliases(entries: Sequence[Entry]) -> list[str]:

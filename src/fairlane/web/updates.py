@@ -11,6 +11,7 @@ from typing import Literal
 
 from fairlane.metrics import METRICS
 from fairlane.records import Block, Cell, Finding, Observation, Word
+from fairlane.report.concerned import where
 from fairlane.report.lanes import labels
 from fairlane.report.phrases import count, interval, share
 from fairlane.report.text import clean, scrub
@@ -340,7 +341,7 @@ def with_findings(state: State, findings: Sequence[Finding], plan: Plan) -> Stat
     places_of: dict[tuple[str, str, str, str], list[str]] = {}
     for f in findings:
         if f.check != "unfinished_run":
-            places_of.setdefault((f.severity, f.check, f.kind, f.message), []).append(_where(f, names, label))
+            places_of.setdefault((f.severity, f.check, f.kind, f.message), []).append(where(f, names, label))
     named = tuple(
         NamedFinding(*key, "; ".join(dict.fromkeys(filter(None, places)))) for key, places in places_of.items()
     )
@@ -358,15 +359,3 @@ def _checked(contest: Contest, cells: Mapping[str, Cell], findings: Sequence[Fin
         else:
             rows.append(replace(row, withheld=any(stains(f, cell, *contest.names) for f in findings)))
     return replace(contest, rows=tuple(rows))
-
-
-def _where(finding: Finding, names: Mapping[str, str], label: Mapping[str, str]) -> str:
-    """``iSCSI: 4k randread qd1, 4k randread qd16 and 3 more cells``: what the message does not name itself."""
-    listed = [names.get(key, key) for key in finding.cells]
-    parts = []
-    if unnamed := [name for name in listed if name not in finding.message]:
-        first, more = unnamed[:3], len(unnamed) - 3
-        parts.append(", ".join(first) + (f" and {count(more, 'more cell')}" if more > 0 else ""))
-    lanes = [label.get(n, n) for n in finding.lanes]
-    lanes = [name for name in lanes if name not in finding.message]
-    return ": ".join(x for x in (", ".join(lanes), *parts) if x)
