@@ -81,6 +81,8 @@ class Log:
     spans: list[tuple[int, int]] = field(default_factory=list)
     """For each log of sums: transactions, and seconds covered by its intervals (0: not known)."""
     by_second: dict[int, int] = field(default_factory=dict)
+    scripts: dict[int, "Log"] | None = None
+    """Number of a script -> its transactions; None: not asked for."""
     latest: int = 0
     """End of the last transaction, or start of the last interval, of the file that is being read, Unix time in us."""
 
@@ -115,13 +117,13 @@ class Log:
         elif self.complete and self.last > self.first:
             metrics["tps"] = self.count * 1e6 / (self.last - self.first)
             load |= self._series()
-        histograms: dict[str, Histogram] = {} if self.sums else {"tx.lat": self._histogram()}
+        histograms: dict[str, Histogram] = {} if self.sums else {"tx.lat": self.histogram()}
         ranked = {name: ns for name, ns in percentiles(histograms).items() if ns}
         metrics |= ranked
         steps |= {name: US / 2 / ns for name, ns in ranked.items() if ns < 128 * US / 2}
         return Figures(metrics, {name: bins for name, bins in histograms.items() if bins}, {"load": load}, steps)
 
-    def _histogram(self) -> dict[int, int]:
+    def histogram(self) -> dict[int, int]:
         """All latencies so far, in ns."""
         whole = dict(self.bins)
         for ns, count in coarse({us * US: count for us, count in self.latencies.items()}).items():
@@ -136,13 +138,15 @@ class Log:
         rates = [float(self.by_second.get(second, 0)) for second in range(low, high)]
         return {"series": {"interval_ms": 1000, "tps": rates}}
 
-    def add(self, us: int) -> None:
+    def add(self, us: int, script: int = 0) -> None:
         """One transaction that took ``us``."""
+        if self.scripts is not None:
+            self.scripts.setdefault(script, Log()).add(us)
         self.count += 1
         self.total += us
         self.latencies[us] = self.latencies.get(us, 0) + 1
         if len(self.latencies) > _DISTINCT:
-            self.bins, self.latencies = self._histogram(), {}
+            self.bins, self.latencies = self.histogram(), {}
 
 
 class Misread(Garbage):
@@ -153,10 +157,10 @@ class Misread(Garbage):
         self.where = where
 
 
-def read_log(files: Sequence[File], window: tuple[float, float] = (0.0, math.inf)) -> Log:
+def read_log(files: Sequence[File], window: tuple[float, float] = (0.0, math.inf), *, scripts: bool = False) -> Log:
     """The logs of one process, one per thread; of its transactions those that ended in ``window`` (Unix time in us, the
-    end excluded). Raises Misread."""
-    log = Log()
+    end excluded). ``scripts``: each script's also apart. Raises Misread."""
+    log = Log(scripts={} if scripts else None)
     for place, (name, lines) in enumerate(files):
         starts: list[int] = []
         log.latest = 0
@@ -202,7 +206,7 @@ def _transaction(log: Log, fields: Sequence[str], window: tuple[float, float], w
         if us > _LONGEST:
             raise Misread("not-a-number", f"a transaction of {us} µs", where=where)
         began = max(at - us, 0)
-        log.add(us)
+        log.add(us, int(fields[3]))
         if len(log.by_second) <= POINTS:
             log.by_second[seconds] = log.by_second.get(seconds, 0) + 1
     log.first = min(log.first or began, began)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from fairlane.workloads import _mariadb, _pgbench, _postgresql, _sysbench
+from fairlane.workloads import _mariadb, _pgbench, _postgresql, _sysbench, _tproc_c
 from fairlane.workloads._database import Server
 
 
@@ -11,15 +11,18 @@ class Load(Protocol):
     """What a load generator's module has."""
 
     TITLE: str
-    PROGRAMS: tuple[str, ...]
     SERVERS: tuple[str, ...]
     """Servers that it loads; the first one by default."""
     TRANSACTIONS: tuple[str, ...]
     """What it does, by name; the first one by default."""
-    LOG: str
-    """Prefix of its logs, which are as pgbench writes them (``formats.pgbench_log``)."""
+    SCRIPTS: tuple[str, ...]
+    """Kinds of its transactions by their number in the log, the one that NOPM counts first; empty: it has one kind."""
     COMPLAINT: str
     """Shell that says, on standard error, why it failed."""
+
+    def programs(self, database: str) -> tuple[str, ...]:
+        """What it runs."""
+        ...
 
     def fill(self, params: Mapping[str, Any]) -> str:
         """Shell that makes and fills its tables in the database ``bench``."""
@@ -30,10 +33,20 @@ class Load(Protocol):
         ``load.out`` and ``load.messages``."""
         ...
 
+    def check(self, params: Mapping[str, Any]) -> str:
+        """Shell that checks, after the load and the last counters, that the database is sound; empty: nothing to do."""
+        ...
+
+    def verify(self, outputs: Mapping[str, bytes]) -> None:
+        """Raises Garbage if ``check`` found the database damaged."""
+        ...
+
     def totals(self, outputs: Mapping[str, bytes]) -> Mapping[str, int]:
         """What it counted in the whole run, beside its log: ``transactions``, ``retries``, ``reconnects``."""
         ...
 
 
 SERVERS: Mapping[str, Server] = {"mariadb": _mariadb, "postgresql": _postgresql}
-LOADS: Mapping[str, Load] = {"pgbench": _pgbench, "sysbench": _sysbench}
+LOADS: Mapping[str, Load] = {"pgbench": _pgbench, "sysbench": _sysbench, "tproc_c": _tproc_c}
+LOGS = ("pgbench_log.", "sysbench_log.")
+"""Beginnings of the logs' names; all are as pgbench writes them (``formats.pgbench_log``)."""

@@ -13,7 +13,7 @@ from fairlane.errors import Garbage
 from fairlane.formats import pgbench_log
 from fairlane.formats.pgbench_log import Log
 from fairlane.records import Figures
-from fairlane.workloads._oltp_parts import LOADS, SERVERS
+from fairlane.workloads._oltp_parts import LOADS, LOGS, SERVERS
 
 _TICK_NS = 10_000_000
 """Unit of /proc/PID/stat (USER_HZ = 100)."""
@@ -27,13 +27,15 @@ _VERSION = re.compile(r"\d+(?:\.\d+){0,2}")
 def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     """Raises Garbage."""
     generator, server = LOADS[params["load"]], SERVERS[params["database"]]
-    names = sorted(name for name in outputs if name.startswith(f"{generator.LOG}."))
+    names = sorted(name for name in outputs if name.startswith(LOGS))
     if not names:
         raise Garbage("no-log", f"{generator.TITLE} left no log of its transactions")
     whole = pgbench_log.read_log([(name, _lines(outputs[name])) for name in names])
     begin = whole.first + params["ramp"] / 1e3
     window = begin, begin + params["runtime"] / 1e3
-    log = pgbench_log.read_log([(name, _lines(outputs[name])) for name in names], window)
+    log = pgbench_log.read_log(
+        [(name, _lines(outputs[name])) for name in names], window, scripts=bool(generator.SCRIPTS)
+    )
     measured = log.figures(params["runtime"] / 1e9)
     if not log.count:
         raise Garbage("no-transactions", "no transaction completed within the time measured")
@@ -52,7 +54,17 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
         "transactions": transactions,
         "all": {"ios": {"transactions": transactions}},
     }
+    generator.verify(outputs)
     metrics = dict(measured.metrics)
+    histograms = dict(measured.histograms)
+    if log.scripts is not None:
+        minutes = params["runtime"] / 60e9
+        counts = {name: log.scripts[i].count if i in log.scripts else 0 for i, name in enumerate(generator.SCRIPTS)}
+        metrics |= {"nopm": counts[generator.SCRIPTS[0]] / minutes, "tpm": log.count / minutes}
+        load["by_transaction"] = counts
+        histograms |= {
+            f"tx.lat@{name}": log.scripts[i].histogram() for i, name in enumerate(generator.SCRIPTS) if counts[name]
+        }
     if transactions and "wal_bytes" in state:
         metrics["wal_per_tx"] = state["wal_bytes"] / transactions
     if transactions and disk.get("flushes"):
@@ -67,7 +79,7 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     }  # fmt: skip
     if spent := _cpu(outputs, transactions, server.CPU):
         context |= {"generator": spent, "generator_step": 2 * _TICK_NS / transactions}
-    return replace(measured, metrics=metrics, context=context)
+    return replace(measured, metrics=metrics, histograms=histograms, context=context)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, str]]:

@@ -14,6 +14,7 @@ from fairlane.units import Duration, Size, format_size
 from fairlane.workloads import _pgbench as pgbench
 from fairlane.workloads import _postgresql as postgresql
 from fairlane.workloads import _sysbench as sysbench
+from fairlane.workloads import _tproc_c as tproc_c
 from fairlane.workloads._database import Server
 from fairlane.workloads._oltp_parts import LOADS, SERVERS
 
@@ -21,12 +22,13 @@ _SECOND, _MINUTE = 10**9, 60 * 10**9
 _NAMES = {name: server.TITLE for name, server in SERVERS.items()}
 _SETTING = re.compile(r"[a-z][a-z0-9_]{0,60}(?:\.[a-z0-9_]{1,60})?")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:/ *%+-]{0,100}")
-_SERVED = ("clients", "transactions", "settings", "filesystem", "fits_buffer", "unsafe")
+_SERVED = ("clients", "settings", "filesystem", "fits_buffer", "unsafe", "version", "checksums")
 """Keys of loads that Fairlane brings the server for."""
 _OF_LOAD: Mapping[str, tuple[str, ...]] = {
     "hammerdb": ("warehouses", "users", "vms", "disk_size"),
-    "pgbench": (*_SERVED, "scale", "threads", "sql", "rate", "version", "checksums"),
-    "sysbench": (*_SERVED, "tables", "rows", "distribution", "version", "checksums"),
+    "pgbench": (*_SERVED, "transactions", "scale", "threads", "sql", "rate"),
+    "sysbench": (*_SERVED, "transactions", "tables", "rows", "distribution"),
+    "tproc_c": (*_SERVED, "warehouses", "threads"),
 }
 """Keys that not every load has."""
 _OF_SERVER: Mapping[str, tuple[str, ...]] = {"postgresql": ("version", "checksums")}
@@ -35,42 +37,43 @@ _OF_SERVER: Mapping[str, tuple[str, ...]] = {"postgresql": ("version", "checksum
 
 class OltpSpec(WorkloadSpec):
     """A database server on the lane's volume, and the transactions of a load generator: every number of clients is one
-    cell. ``load: pgbench`` and ``load: sysbench`` run on platform hosts, pgbench in the lab under the virtual clock as
-    well; ``load: hammerdb`` is planned, and cannot be run yet."""
+    cell. pgbench, sysbench and tproc_c run on platform hosts, pgbench in the lab under the virtual clock as well;
+    hammerdb is planned, and cannot be run yet."""
 
     kind: Literal["oltp"]
     """A database under transactions."""
-    load: Literal["pgbench", "sysbench", "hammerdb"]
-    """Load generator. pgbench: PostgreSQL's own. sysbench: its oltp tests, on either server. hammerdb: TPROC-C, which
-    is like TPC-C."""
+    load: Literal["pgbench", "sysbench", "tproc_c", "hammerdb"]
+    """Load generator. pgbench: PostgreSQL's own. sysbench: its oltp tests, on either server. tproc_c: the five
+    transactions of TPC-C, on either server; its NOPM compare with nobody else's. hammerdb: HammerDB's TPROC-C."""
     database: Literal["mariadb", "postgresql"] = "postgresql"
     """The database server, as installed on the machines. Default: postgresql, with sysbench mariadb."""
     primary: MetricName = "tps"
-    """The only metric for headlines; pgbench and sysbench: tps, or a latency; hammerdb: nopm, or tpm."""
+    """The only metric for headlines. pgbench and sysbench: tps (default), or a latency; tproc_c and hammerdb: nopm
+    (default), or tpm."""
     runtime: Duration = 5 * _MINUTE
     """Time measured: whole seconds, for hammerdb whole minutes."""
     ramp: Duration = 2 * _MINUTE
     """Time under load before the measurement: whole seconds, for hammerdb whole minutes."""
-    # --- pgbench and sysbench
+    # --- pgbench, sysbench and tproc_c
     clients: tuple[int, ...] = Field((1, 4, 16), min_length=1)
-    """pgbench, sysbench: client connections. Three and more make a ladder."""
+    """pgbench, sysbench, tproc_c: client connections. Three and more make a ladder."""
     transactions: Literal[
         "tpcb-like", "simple-update", "select-only", "read_write", "read_only", "write_only", "point_select"
     ] = "tpcb-like"
     """The built-in transaction. pgbench: tpcb-like (default), simple-update, select-only; sysbench: read_write
     (default), read_only, write_only, point_select."""
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """pgbench, sysbench: the server's settings, as in its configuration: {shared_buffers: 64MB, max_wal_size: 2GB}, or
-    {innodb_buffer_pool_size: 64M, innodb_log_file_size: 1G}. They are read back from the running server, and lanes must
-    agree in them."""
+    """pgbench, sysbench, tproc_c: the server's settings, as in its configuration: {shared_buffers: 64MB, max_wal_size:
+    2GB}, or {innodb_buffer_pool_size: 64M, innodb_log_file_size: 1G}. They are read back from the running server, and
+    lanes must agree in them."""
     unsafe: str = ""
-    """pgbench, sysbench: why a server may lose what it acknowledged: settings such as fsync or innodb_doublewrite off
-    are refused without this reason, which reports print."""
+    """pgbench, sysbench, tproc_c: why a server may lose what it acknowledged: settings such as fsync or
+    innodb_doublewrite off are refused without this reason, which reports print."""
     filesystem: Literal["ext4", "xfs"] = "ext4"
-    """pgbench, sysbench: file system that is made on a block device. Lanes that are directories keep theirs."""
+    """pgbench, sysbench, tproc_c: file system that is made on a block device. Directories keep theirs."""
     fits_buffer: bool = False
-    """pgbench, sysbench: allow data that fit into the server's own cache (shared_buffers, innodb_buffer_pool_size):
-    such a load hardly reads from the lane."""
+    """pgbench, sysbench, tproc_c: allow data that fit into the server's own cache (shared_buffers,
+    innodb_buffer_pool_size): such a load hardly reads from the lane."""
     version: int | None = Field(default=None, ge=postgresql.OLDEST, le=99)
     """PostgreSQL: major version of the server. Default: the newest that a machine has; lanes must agree."""
     checksums: bool = True
@@ -79,7 +82,7 @@ class OltpSpec(WorkloadSpec):
     scale: int = Field(default=50, ge=1, le=1_000_000)
     """pgbench: scale factor, some 15.6 MB of data each."""
     threads: int = Field(default=2, ge=1, le=1024)
-    """pgbench: threads of the load generator, at most one per client."""
+    """pgbench, tproc_c on postgresql: threads of the load generator, at most one per client."""
     sql: Annotated[str, Field(max_length=20_000)] = ""
     """pgbench: a script of your own in place of the built-in ones, as ``pgbench -f`` takes it, on pgbench's tables."""
     rate: float | None = Field(default=None, gt=0, le=1e7)
@@ -93,9 +96,9 @@ class OltpSpec(WorkloadSpec):
     distribution: Literal["special", "uniform", "gaussian", "pareto"] = "special"
     """sysbench: how rows are chosen (--rand-type). special: sysbench's default, three quarters of the accesses to 1 %
     of the rows."""
-    # --- hammerdb
+    # --- tproc_c and hammerdb
     warehouses: int = Field(default=500, ge=1, le=100_000)
-    """hammerdb: warehouses of each database: the size of the data."""
+    """tproc_c, hammerdb: warehouses of each database, some 110 MB each. Default: 500, with tproc_c 10."""
     users: tuple[int, ...] = Field((1, 2, 4, 8, 16, 32, 64), min_length=1)
     """hammerdb: virtual users of each database, without keying and thinking time. Three and more make a ladder."""
     vms: tuple[int, ...] = Field((1,), min_length=1)
@@ -126,6 +129,9 @@ class OltpSpec(WorkloadSpec):
             return self
         load = LOADS[self.load]
         self._default("database", load.SERVERS[0])
+        if self.load == "tproc_c":
+            self._default("primary", "nopm")
+            self._default("warehouses", 10)
         if self.database not in load.SERVERS:
             raise ValueError(f"database: {self.load} loads {' and '.join(load.SERVERS)} only")
         for server, keys in _OF_SERVER.items():
@@ -178,8 +184,7 @@ class OltpSpec(WorkloadSpec):
         elif self.unsafe:
             raise ValueError("unsafe: no setting is unsafe: remove it")
         if self.buffer >= self.data and not self.fits_buffer:
-            of_scale = self.load == "pgbench"
-            key, per = ("scale", pgbench.PER_SCALE) if of_scale else ("rows", self.tables * sysbench.PER_ROW)
+            key, _, per = self._size
             raise Invalid(
                 "fits-buffer",
                 f"{key}: the data (some {format_size(self.data)}) fit into {self.server.POOL} "
@@ -204,8 +209,17 @@ class OltpSpec(WorkloadSpec):
     @property
     def data(self) -> int:
         """Bytes of tables and indexes, about."""
-        size = self.scale * pgbench.PER_SCALE if self.load == "pgbench" else self.tables * self.rows * sysbench.PER_ROW
-        return size // 2**20 * 2**20 or 2**20
+        _, number, each = self._size
+        return number * each // 2**20 * 2**20 or 2**20
+
+    @property
+    def _size(self) -> tuple[str, int, int]:
+        """What makes the data large: key, its value, bytes of each."""
+        if self.load == "pgbench":
+            return "scale", self.scale, pgbench.PER_SCALE
+        if self.load == "sysbench":
+            return "rows", self.rows, self.tables * sysbench.PER_ROW
+        return "warehouses", self.warehouses, tproc_c.PER_WAREHOUSE
 
     @property
     def buffer(self) -> int:
@@ -243,6 +257,8 @@ class OltpSpec(WorkloadSpec):
         """Parameters that one load alone has."""
         if self.load == "pgbench":
             return {"threads": self.threads, "sql": self.sql, "rate": self.rate, "scale": self.scale}
+        if self.load == "tproc_c":
+            return {"threads": self.threads, "warehouses": self.warehouses}
         return {"tables": self.tables, "rows": self.rows, "distribution": self.distribution}
 
     def _of_hammerdb(self, name: str) -> list[Cell]:
@@ -266,6 +282,8 @@ class OltpSpec(WorkloadSpec):
         if self.load == "sysbench":
             stated["transactions"] += f" ({self.distribution})"
             stated["scale"] = f"{self.tables} x {self.rows} rows"
+        if self.load == "tproc_c":
+            stated["scale"] = f"{self.warehouses} warehouses"
         if self.rate:
             stated["rate_tps"] = self.rate
         if self.loose:

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 TITLE = "pgbench"
-PROGRAMS: tuple[str, ...] = ("pgbench",)
 SERVERS: tuple[str, ...] = ("postgresql",)
 TRANSACTIONS: tuple[str, ...] = ("tpcb-like", "simple-update", "select-only")
-LOG = "pgbench_log"
+SCRIPTS: tuple[str, ...] = ()
 PER_SCALE = 15_600_000
 """Bytes of tables and indexes per unit of scale, measured with PostgreSQL 15: 1,561 MB at scale 100."""
+
+
+def programs(database: str) -> tuple[str, ...]:  # noqa: ARG001
+    return ("pgbench",)
 
 
 def fill(params: Mapping[str, Any]) -> str:
@@ -28,23 +31,36 @@ def fill(params: Mapping[str, Any]) -> str:
 
 def run(params: Mapping[str, Any], seed: int, gate: str) -> str:
     """Shell that runs pgbench; leaves its exit code in ``$code``. ``gate``: a line of shell at which to wait."""
-    seconds = (params["ramp"] + params["runtime"]) // 10**9
-    clients = params["numjobs"]
     own = params["sql"]
     text = f"cat > own.sql << 'END-OF-SQL'\n{own.strip()}\nEND-OF-SQL\n" if own else ""
     script = "-f own.sql" if own else f"-b {params['transactions']}"
     rate = f" -R {params['rate']:g}" if params["rate"] else ""
+    return text + command(f"{script}{rate}", params, seed, gate)
+
+
+def command(options: str, params: Mapping[str, Any], seed: int, gate: str) -> str:
+    """The same with ``options`` that say what it runs."""
+    seconds = (params["ramp"] + params["runtime"]) // 10**9
+    clients = params["numjobs"]
     # of old versions a failed transaction ends its client, and with it the trial
     return f"""
 [ -x "$bin/pgbench" ] || fail "$bin/pgbench is missing"
-{text}detailed=
+detailed=
 [ "$major" -lt 15 ] || detailed=--failures-detailed
 {gate or ":"}
 "$bin/pgbench" -n -h "$sock" -p "$port" -U postgres -c {clients} -j {min(params["threads"], clients)} -T {seconds} \\
-  {script}{rate} -l --log-prefix={LOG} $detailed --random-seed={1 + seed % (2**31 - 1)} bench \\
+  {options} -l --log-prefix=pgbench_log $detailed --random-seed={1 + seed % (2**31 - 1)} bench \\
   > load.out 2> load.messages < /dev/null
 code=$?
 """
+
+
+def verify(outputs: Mapping[str, bytes]) -> None:
+    pass
+
+
+def check(params: Mapping[str, Any]) -> str:  # noqa: ARG001
+    return ""
 
 
 COMPLAINT = """

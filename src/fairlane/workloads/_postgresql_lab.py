@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fairlane.workloads._pgbench import PROGRAMS as LOAD
+from fairlane.workloads import _pgbench as pgbench
 from fairlane.workloads._postgresql import PROGRAMS, TITLE
 from fairlane.workloads.base import Part
 
@@ -13,7 +13,7 @@ PART = Part(
     packages=("e2fsprogs", f"postgresql-{VERSION}", "util-linux"),
     programs=("blkid", "mkfs.ext4", "setpriv"),
     files=(
-        *(f"{_ROOT}/bin/{name}" for name in (*PROGRAMS, "createdb", *LOAD)),
+        *(f"{_ROOT}/bin/{name}" for name in (*PROGRAMS, "createdb", *pgbench.programs("postgresql"))),
         *(f"{_ROOT}/lib/{name}.so" for name in ("dict_snowball", "plpgsql")),  # initdb loads both
         f"usr/share/postgresql/{VERSION}/*",
         "etc/mke2fs.conf",

@@ -12,10 +12,9 @@ from importlib import resources
 from typing import Any
 
 TITLE = "sysbench"
-PROGRAMS: tuple[str, ...] = ("sysbench",)
 SERVERS: tuple[str, ...] = ("mariadb", "postgresql")
 TRANSACTIONS: tuple[str, ...] = ("read_write", "read_only", "write_only", "point_select")
-LOG = "sysbench_log"
+SCRIPTS: tuple[str, ...] = ()
 PER_ROW = 260
 """Bytes of table and indexes per row: 247 measured with MariaDB 10.11 at 1,000,000 rows; PostgreSQL's were not."""
 _THREADS = 4
@@ -25,6 +24,10 @@ _TOTALS = {
     "retries": re.compile(r"^ *ignored errors: +(\d{1,18}) ", re.MULTILINE),
     "reconnects": re.compile(r"^ *reconnects: +(\d{1,18}) ", re.MULTILINE),
 }
+
+
+def programs(database: str) -> tuple[str, ...]:  # noqa: ARG001
+    return ("sysbench",)
 
 
 def _tables(params: Mapping[str, Any]) -> str:
@@ -42,18 +45,31 @@ sysbench oltp_read_write $sysbench_to {_tables(params)} --threads={min(params["t
 
 def run(params: Mapping[str, Any], seed: int, gate: str) -> str:
     """Shell that runs sysbench; leaves its exit code in ``$code``. ``gate``: a line of shell at which to wait."""
+    options = f"{_tables(params)} --rand-type={params['distribution']}"
+    return command(f'require("oltp_{params["transactions"]}")\n', options, params, seed, gate)
+
+
+def command(test: str, options: str, params: Mapping[str, Any], seed: int, gate: str) -> str:
+    """The same for any test, a text in Lua, with its own ``options``."""
     seconds = (params["ramp"] + params["runtime"]) // 10**9
     lua = resources.files(__package__).joinpath("guest", "sysbench.lua").read_text("utf-8")
     return f"""
 cat > fairlane.lua << 'END-OF-LUA'
-require("oltp_{params["transactions"]}")
-{lua}END-OF-LUA
+{test}{lua}END-OF-LUA
 printf 'tool_version\\t%s\\n' "$(sysbench --version | sed 's/^sysbench //')" >> place.tsv
 {gate or ":"}
-sysbench ./fairlane.lua $sysbench_to {_tables(params)} --threads={params["numjobs"]} --time={seconds} \\
-  --rand-type={params["distribution"]} --rand-seed={1 + seed % (2**31 - 1)} run > load.out 2> load.messages < /dev/null
+sysbench ./fairlane.lua $sysbench_to {options} --threads={params["numjobs"]} --time={seconds} \\
+  --rand-seed={1 + seed % (2**31 - 1)} run > load.out 2> load.messages < /dev/null
 code=$?
 """
+
+
+def verify(outputs: Mapping[str, bytes]) -> None:
+    pass
+
+
+def check(params: Mapping[str, Any]) -> str:  # noqa: ARG001
+    return ""
 
 
 COMPLAINT = """

@@ -37,7 +37,8 @@ class Oltp(Workload):
         if self.unable(cell, "hosts"):
             return ()
         server, load = SERVERS[cell.params["database"]], LOADS[cell.params["load"]]
-        return ("fio", *server.PROGRAMS, *load.PROGRAMS)  # fio: what lies behind a lane is probed with it
+        own = load.programs(cell.params["database"])
+        return ("fio", *server.PROGRAMS, *own)  # fio: what lies behind a lane is probed with it
 
     async def drive(self, cell: Cell, devices: Callable[[int], Sequence[str]], seed: int, stage: Stage) -> None:
         gate = stage.gate(1)
@@ -72,6 +73,7 @@ cp "$sock/log" server.log
 exit $code
 fi
 {database.END}
+{load.check(p)}
 exit 0
 """
 

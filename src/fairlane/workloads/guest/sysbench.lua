@@ -1,5 +1,6 @@
--- Logs every transaction of the test before it: client, number, µs, 0, Unix time at its end (s, µs), 0, retries, as
--- pgbench -l does. A transaction that is repeated after a deadlock counts from its first attempt.
+-- Logs every transaction of the test before it: client, number, µs, script, Unix time at its end (s, µs), 0, retries, as
+-- pgbench -l does; script is a global of a test that has several. A transaction that is repeated after a deadlock counts
+-- from its first attempt.
 local ffi = require("ffi")
 ffi.cdef("typedef struct { long s, ns; } fairlane_time; int clock_gettime(int clock, fairlane_time *time);")
 local REALTIME, MONOTONIC = 0, 1
@@ -18,7 +19,7 @@ function event(id)
    ffi.C.clock_gettime(MONOTONIC, ended)
    local us = tonumber((ended.s - began.s) * 1000000 + (ended.ns - began.ns) / 1000)
    ffi.C.clock_gettime(REALTIME, ended)
-   log:write(string.format("%d %d %d 0 %d %d 0 %d\n", id, number, us, tonumber(ended.s), tonumber(ended.ns / 1000), retries))
+   log:write(string.format("%d %d %d %d %d %d 0 %d\n", id, number, us, script or 0, tonumber(ended.s), tonumber(ended.ns / 1000), retries))
    number, retries = number + 1, -1
 end
 
