@@ -174,7 +174,8 @@ def test_why_a_verdict_is_withheld_is_said() -> None:
 def test_findings_that_say_the_same_of_several_paths_are_one_line() -> None:
     same = [Finding("c", "warning", "the disk is slow", lanes=(lane,)) for lane in NAMES]
     grave = Finding("d", "critical", "a cache answered", lanes=("b",))
-    assert [*ending.told([*same, grave], NAMES)] == ["critical: a cache answered (./b)", "warning: the disk is slow"]
+    lines = [*ending.finding_lines([*same, grave], NAMES)]
+    assert lines == ["critical: a cache answered (./b)", "warning: the disk is slow"]
 
 
 def etcd(*trials: dict[int, int] | None) -> ending.Checked:
@@ -225,7 +226,7 @@ def test_findings_of_one_kind_are_one_paragraph_no_wider_than_a_terminal() -> No
         Finding("host_io", "warning", f"{n} MiB of the 550 MiB of vda were others', so the lane is slower than it is",
                 lanes=(lane,), kind="others") for n, lane in ((489, "a"), (12, "b"))
     ]  # fmt: skip
-    rows = [*ending.told(busy, NAMES)]
+    rows = [*ending.finding_lines(busy, NAMES)]
     assert max(map(len, rows)) <= 80
     assert sum(row.startswith("warning: ") for row in rows) == 1
     assert "./b" in " ".join(rows)

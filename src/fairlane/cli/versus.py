@@ -359,9 +359,9 @@ def _print(outcome: "Outcome", folder: Path, output: Format, composed: "Composed
         click.echo(outcome.markdown.read_text(encoding="utf-8"), nl=False)
         return
     print_rows(ending.figures(judged.evidence), "table")
-    if told := ending.grave(judged.findings):
+    if grave := ending.grave(judged.findings):
         click.echo()
-        for line in ending.told(told, found.labels):
+        for line in ending.finding_lines(grave, found.labels):
             click.echo(line)
     if (small := ending.small(judged.evidence.study)) and "--size" not in again:
         click.echo(f"\n{small}")

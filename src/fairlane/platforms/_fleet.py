@@ -50,8 +50,7 @@ class FleetPlatform(Platform):
         self._broken.add(lane)
 
     async def attended(self, lane: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Awaits ``work`` as long as the machines of ``lane`` run: one that is lost would never answer. Raises
-        RunFailed."""
+        """Awaits ``work`` as long as the machines of ``lane`` run; a lost machine never answers. Raises RunFailed."""
         await unless(work, self.lost(lane))
 
     async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:

@@ -260,7 +260,7 @@ _MOST = 8
 """Findings that are printed; the report has all."""
 
 
-def told(findings: Sequence[Finding], labels: Mapping[str, str]) -> Iterator[str]:
+def finding_lines(findings: Sequence[Finding], labels: Mapping[str, str]) -> Iterator[str]:
     """Lines, critical findings first; those that say the same of several paths are one."""
     alike: dict[tuple[str, ...], list[Finding]] = {}
     for finding in sorted(findings, key=lambda f: f.severity != "critical"):

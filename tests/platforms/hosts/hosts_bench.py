@@ -110,7 +110,16 @@ def identity(run: Path) -> str:
 
 def loads(run: str) -> list[int]:
     """Processes of a run's loads on this machine."""
-    mark, pids = f"FAIRLANE_LOAD={run}".encode(), []
+    return _with(f"FAIRLANE_LOAD={run}")
+
+
+def shells(run: str) -> list[int]:
+    """Processes of a run's shells on this machine, loads among them."""
+    return _with(f"FAIRLANE_RUN={run}")
+
+
+def _with(variable: str) -> list[int]:
+    mark, pids = variable.encode(), []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             if mark in (entry / "environ").read_bytes().split(b"\0"):

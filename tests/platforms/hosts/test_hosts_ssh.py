@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testkit.process import judged
-from tests.platforms.hosts.hosts_bench import Bench, Sshd, identity, lines, loads, sshd, study, until
+from tests.platforms.hosts.hosts_bench import Bench, Sshd, identity, lines, loads, shells, sshd, study, until
 from tests.words import kinds
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -65,14 +65,17 @@ def test_the_doctor_tries_a_login_a_write_and_fio(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_a_connection_that_ends_within_a_trial_is_mended_and_its_block_done_again(bench: Bench, server: Sshd) -> None:
+@pytest.mark.parametrize("end", ["connection", "shells"])
+def test_a_connection_that_ends_within_a_trial_is_mended_and_its_block_done_again(
+    bench: Bench, server: Sshd, end: str
+) -> None:
     load = {"main": {"kind": "fio", "rw": ["randread"], "runtime": "3s"}}
     own = {"machines": {"one": "alpha"}}
     file = bench.write(study({"a": bench.lane("a"), "b": bench.lane("b")}, platform=own, workloads=load))
     run = bench.folder / "run"
     with bench.running("run", str(file), "--out", str(run)) as process:
         until(lambda: (run / "run.json").exists() and loads(identity(run)), bench.output)
-        for pid in server.sessions():
+        for pid in server.sessions() if end == "connection" else shells(identity(run)):
             os.kill(pid, signal.SIGKILL)
         process.wait()
     assert process.returncode == 0, bench.output

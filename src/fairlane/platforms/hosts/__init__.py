@@ -363,7 +363,8 @@ class Hosts(FleetPlatform):
 
     async def explained(self, error: RunFailed, lane: str) -> RunFailed:  # noqa: ARG002
         gone = [machine.name for machine in self.machines.values() if not machine.alive]
-        if not gone or isinstance(error, MachineLost):
+        # a script's connection breaks some time before ssh's master ends, or without it, as its shell was killed
+        if isinstance(error, MachineLost) or not (gone or error.kind == "connection-lost"):
             return error
         names = "" if "connection" in error.message else f"; no connection to {', '.join(gone)}"
         return MachineLost(f"{error.message}{names}", hint=error.hint)
