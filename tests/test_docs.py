@@ -316,6 +316,7 @@ def arguments(line: str, here: Path) -> list[str]:
 ONCE = list({" ".join(words(line)): (page, line) for page, line in commands(inline=False)}.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "line"), [pair for pair in ONCE if not elsewhere(pair[1])], ids=label)
 def test_a_command_in_a_block_works(
     page: Path, line: str, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

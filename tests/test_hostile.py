@@ -202,6 +202,7 @@ def judged(out: str, form: str) -> list[str]:
     return markdown(out) if form == "md" else invisible(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", list(reading()), ids=" ".join)
 def test_what_a_command_prints_is_text(
     folder: Path,

@@ -115,6 +115,7 @@ def external(address: str) -> bool:
     return bool(urlsplit(address).netloc) and not address.startswith("data:")
 
 
+@pytest.mark.slow
 def test_every_page_of_the_documentation_is_in_the_site(site: Path, pages: dict[Path, Page]) -> None:
     for source in (ROOT / "docs").rglob("*.md"):
         page = site / source.relative_to(ROOT / "docs").with_suffix(".html")
@@ -267,6 +268,7 @@ def served(site: Path) -> Iterator[str]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("from_server", [False, True], ids=["folder", "server"])
 def test_a_browser_reads_it(site: Path, served: str, *, from_server: bool) -> None:

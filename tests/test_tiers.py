@@ -172,6 +172,7 @@ def test_each_slow_test_is_in_one_part() -> None:
     assert all(in_part(name, "all") and not in_part(name, "none") for name in names)
 
 
+@pytest.mark.slow
 def test_a_tier_in_which_everything_skips_fails(scratch: Path) -> None:
     (scratch / "tests/cluster/test_cluster.py").write_text(MARKED.format("cluster", "pytest.skip('no servers')"))
     (scratch / "tests/platforms/lab/test_lab.py").write_text("")

@@ -50,6 +50,7 @@ def test_the_program_says_its_version(installed: Path, tmp_path: Path) -> None:
     assert run([installed / "python", "-m", "fairlane", "--version"], tmp_path).strip() == f"fairlane {__version__}"
 
 
+@pytest.mark.slow
 def test_two_builds_are_equal_byte_by_byte(tmp_path: Path) -> None:
     """Wheel and source, of another folder, with other times, and no rights for others."""
     uv = shutil.which("uv") or cache_dir() / "uv/bin/uv"
@@ -86,6 +87,7 @@ def test_published_claims_are_asked_without_a_checkout(installed: Path, tmp_path
     assert told["summary"]["direction"]["disagree"] == 2
 
 
+@pytest.mark.slow
 def test_the_schema_and_every_command_come_up_without_the_developers_tools(installed: Path, tmp_path: Path) -> None:
     schema = json.loads(run([installed / "fairlane", "schema"], tmp_path))
     assert {"lanes", "workloads", "platform"} <= set(schema["properties"])
@@ -118,6 +120,7 @@ def test_a_study_goes_all_the_way_to_a_report(installed: Path, tmp_path: Path) -
     assert (tmp_path / "first/report.md").exists()
 
 
+@pytest.mark.slow
 def test_a_notebook_opens_a_run_with_the_runtime_dependencies_alone(installed: Path, tmp_path: Path) -> None:
     run([installed / "fairlane", "run", "fake", "--blocks", "2", "--out", "made"], tmp_path)
     lines = "import fairlane", "made = fairlane.open('made')", "made.figure('forest').save('forest.png')"
@@ -126,6 +129,7 @@ def test_a_notebook_opens_a_run_with_the_runtime_dependencies_alone(installed: P
     assert (tmp_path / "forest.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
 def test_two_directories_are_compared_without_a_checkout(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()

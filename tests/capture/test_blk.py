@@ -4,6 +4,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_what_is_queued_counts_for_a_disk_made_of_others() -> None:
     assert counts(BlkStream(queued=True), STREAM)[ISSUE, FLUSH] == 22
 
 
+@pytest.mark.slow
 @given(st.integers(1, 300))
 def test_cuts_change_nothing(cut: int) -> None:
     whole, stream = BlkStream().feed(STREAM), BlkStream()

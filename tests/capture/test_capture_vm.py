@@ -77,6 +77,7 @@ def test_each_io_is_counted_as_the_kernel_would(machine: Machine) -> None:
     assert not any(counters(f"qmp:{machine.socket},log").values())
 
 
+@pytest.mark.slow
 def test_the_load_of_a_machines_disk_is_watched(machine: Machine) -> None:
     found = target.look(f"qmp:{machine.socket},data")
     assert (found.disk.size, found.source()[0]) == (IMAGE, "none")
@@ -118,6 +119,7 @@ def libvirt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Libvirtd]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not all(map(shutil.which, ("libvirtd", "virsh"))), reason="needs libvirtd and virsh")
 def test_a_disk_of_a_machine_of_libvirt(libvirt: Libvirtd, tmp_path: Path) -> None:
     libvirt.start("shop", {"vda": libvirt.file("one", IMAGE), "vdb": libvirt.file("two", IMAGE)})

@@ -83,6 +83,7 @@ def test_writes_between_flushes_over_several_batches() -> None:
     assert found["flushes"] == 1000
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000), st.integers(1, 300))
 def test_batches_change_no_count(seed: int, batch: int) -> None:
     whole = trace(seed)

@@ -388,6 +388,7 @@ def test_sound_lanes_have_no_finding(beside: Beside) -> None:
     assert [each for each in found if each.check in ours or each.kind.startswith("probe")] == []
 
 
+@pytest.mark.slow
 @given(st.lists(TREES, min_size=6, max_size=6))
 def test_no_description_makes_them_raise(trees: list[Any]) -> None:
     one, two, three, four, five, six = trees

@@ -45,6 +45,7 @@ LOADED = "rw: [randrw], rwmixread: [70], rate_iops: [500], ramp: 1s"
 LANE = ", cap_iops: 10, cap_mibs: 1, conditions: {link_speed: 1gbit}"
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(CONTEXTS, METRICS, CONTEXTS)
 @example({}, {"iops": 1.0, "bw": 5e-324}, {})

@@ -55,6 +55,7 @@ def again(capsys: Captured, name: str, *args: str) -> tuple[list[str], list[str]
     return printed(capsys, "run", "--resume", name, *args)
 
 
+@pytest.mark.slow
 def test_the_last_24_lines_hold_every_verdict_and_the_report(capsys: Captured) -> None:
     out, _ = again(capsys, "clear")
     last = out[-24:]
@@ -83,6 +84,7 @@ def test_notes_are_printed_with_explain_alone(capsys: Captured) -> None:
     assert [line for line in whole if line.startswith("• ")] == [line for line in explained if line.startswith("• ")]
 
 
+@pytest.mark.slow
 def test_findings_are_counted_and_the_first_warning_stands_there(capsys: Captured) -> None:
     out, _ = again(capsys, "failing")
     (line,) = [line for line in out if re.match(r"\d+ (critical|warning|note)", line)]
@@ -159,6 +161,7 @@ def test_on_a_terminal_verdicts_are_coloured_and_fit_80_columns() -> None:
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_is_not_exceeded() -> None:
     text = re.sub(r"\x1b\[\d+m", "", on_a_terminal(66, "verdicts", "noisy", "--explain"))
     assert max(map(len, text.splitlines())) <= 66

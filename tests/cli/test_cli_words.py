@@ -88,6 +88,7 @@ def test_a_run_that_is_watched_and_judged(capsys: Captured, snapshot: SnapshotAs
     )
 
 
+@pytest.mark.slow
 def test_curves(capsys: Captured, snapshot: SnapshotAssertion) -> None:
     carried_out(test_curves_command.STUDY, "ladder")
     assert told(capsys, ["curves", "ladder"], ["curves", "ladder", "--slo", "lat_p99=0ms"]) == snapshot

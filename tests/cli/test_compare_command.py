@@ -63,6 +63,7 @@ def data(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_what_has_changed_since_is_found(before: str, after: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = data(capsys, before, after)
     words = {(d["category"], d["verdict"]) for d in found["deltas"] if d["primary"]}
@@ -95,6 +96,7 @@ def test_a_run_against_itself_ties(before: str, capsys: pytest.CaptureFixture[st
     assert {s["outcome"] for s in found["scorecard"]} == {"even"}
 
 
+@pytest.mark.slow
 def test_what_has_no_partner_is_listed(
     before: str, other: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

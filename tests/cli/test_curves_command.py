@@ -35,6 +35,7 @@ def printed(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_lanes_are_compared_within_the_objective(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, str(folder))
     title = next(line for line in out.splitlines() if line.startswith("main: "))
@@ -96,6 +97,7 @@ def test_a_run_without_ladder_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
     assert kinds(capsys.readouterr().err) == ["no-ladder"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("margin", "state", "load"), [("5%", "not-reached", None), ("40%", "reached", 16), ("32%", "not-decided", None)]
 )

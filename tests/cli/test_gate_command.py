@@ -107,6 +107,7 @@ def test_a_rule_full_of_control_characters_reaches_no_terminal(folder: str, caps
     assert "\u202e" not in err
 
 
+@pytest.mark.slow
 def test_the_examples_are_decided_on_a_run_of_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

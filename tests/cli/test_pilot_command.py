@@ -96,6 +96,7 @@ design: {seed: 3, looks: [8]}
 """
 
 
+@pytest.mark.slow
 def test_the_shortest_slot_is_one_that_a_planted_cache_does_not_reach(tmp_path, capsys):
     """Lane b is a fifth too fast in its first 3 s."""
     (tmp_path / "study.yaml").write_text(SERIES)
@@ -115,6 +116,7 @@ def test_the_shortest_slot_is_one_that_a_planted_cache_does_not_reach(tmp_path, 
     assert "ramp: 5s\nruntime: 5s\n" in out
 
 
+@pytest.mark.slow
 def test_without_the_cache_a_second_will_do(tmp_path, capsys):
     (tmp_path / "study.yaml").write_text(SERIES.replace(", warm: {speed: 1.2, time: 3s}", ""))
     run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "run")])

@@ -179,6 +179,7 @@ def unfinished(out: str, *options: str) -> Path:
     return Path(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args", [["out"], ["study.yaml", "--out", "out"], ["out", "--out", "out/"], ["out", "--blocks", "3", "--seed", "1"]]
 )
@@ -192,6 +193,7 @@ def test_run_is_resumed_from_its_folder(args: list[str]) -> None:
     assert len(events(folder, "resume")) == 1
 
 
+@pytest.mark.slow
 def test_newest_unfinished_run_of_the_study_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     unfinished("runs/small-1")
     time.sleep(0.01)
@@ -208,6 +210,7 @@ def test_newest_unfinished_run_of_the_study_is_found(capsys: pytest.CaptureFixtu
     assert figures(err) == ["3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "kind", "token"),
     [
@@ -307,6 +310,7 @@ def test_killed_at_many_random_moments_and_resumed(folder: Path) -> None:
     once_each(Path("out"))
 
 
+@pytest.mark.slow
 def test_process_killed_from_outside() -> None:
     with HeldRun("run", "study.yaml", "--out", "out", "--jobs", "2", workers=2) as process:
         process.let(5)
@@ -317,6 +321,7 @@ def test_process_killed_from_outside() -> None:
     same(Path("out"), Path("whole"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(number: signal.Signals) -> None:
     with HeldRun("run", "study.yaml", "--out", "out", "--jobs", "2", workers=2) as process:
@@ -334,6 +339,7 @@ def test_interrupted(number: signal.Signals) -> None:
     once_each(Path("out"))
 
 
+@pytest.mark.slow
 def test_second_process_on_the_same_run_is_turned_away() -> None:
     with HeldRun("run", "study.yaml", "--out", "out", "--jobs", "1") as first:
         first.let(1)
@@ -369,6 +375,7 @@ def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
         subprocess.run(["umount", "disk"], check=True)
 
 
+@pytest.mark.slow
 def test_full_disk_ends_the_run_and_room_lets_it_go_on(small_disk: Callable[[], None]) -> None:
     with Fairlane("run", "study.yaml", "--out", "disk/out", "--jobs", "2") as process:
         code, _, err = process.end()
@@ -383,6 +390,7 @@ def test_full_disk_ends_the_run_and_room_lets_it_go_on(small_disk: Callable[[], 
     same(Path("disk/out"), Path("whole"))
 
 
+@pytest.mark.slow
 def test_journal_that_may_not_grow_ends_the_run() -> None:
     with Fairlane("run", "study.yaml", "--out", "out", "--jobs", "2", under=("prlimit", "--fsize=4000")) as process:
         code, _, err = process.end()

@@ -28,6 +28,7 @@ def looks(folder: str) -> list[set[str]]:
     return [set(event["open"]) for event in journal.read(Path(folder)) if event["type"] == "look"]
 
 
+@pytest.mark.slow
 def test_cells_run_until_their_rules_are_decided(capsys: pytest.CaptureFixture[str]) -> None:
     Path("rules.txt").write_text("new <= 5 % under old\nother within 5 % of old on randread\n")
     assert run(["run", "s.yaml", "--gate", "rules.txt", "--out", "r"]) == Exit.OK
@@ -42,6 +43,7 @@ def test_cells_run_until_their_rules_are_decided(capsys: pytest.CaptureFixture[s
     assert [row["outcome"] for row in outcomes] == ["met"] * 9
 
 
+@pytest.mark.slow
 def test_a_rule_that_is_not_met(capsys: pytest.CaptureFixture[str]) -> None:
     Path("rules.txt").write_text("new >= 50 % over old\nno critical finding\n")
     assert run(["run", "s.yaml", "--gate", "rules.txt", "--out", "r"]) == Exit.NOT_DECIDED
@@ -50,6 +52,7 @@ def test_a_rule_that_is_not_met(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["gate", "r"]) == Exit.NOT_DECIDED
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_rules(capsys: pytest.CaptureFixture[str]) -> None:
     Path("rules.txt").write_text("new <= 5 % under old\n")
     Path("others.txt").write_text("new <= 1 % under old\n")

@@ -31,6 +31,7 @@ def start():
         yield begin
 
 
+@pytest.mark.slow
 def test_another_host_asks_for_the_token_that_it_prints(start, tmp_path):
     process, url = start(tmp_path, "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - what is tested
     address, _, token = url.partition("?token=")

@@ -44,6 +44,7 @@ def left(folder: Path) -> list[str]:
     return [str(p) for name in ("a", "b ü") for p in (folder / name).rglob("*")]
 
 
+@pytest.mark.slow
 def test_tsv_is_the_table_of_verdicts_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert versus("a", "b ü", "--rw", "randread", *SMALL, "--out", "out", "--format", "tsv") == Exit.OK
     table = capsys.readouterr().out
@@ -87,6 +88,7 @@ def _source(folder: Path) -> str:
     ).stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_that_both_are_on_one_disk_and_leaves_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +108,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *args: str | Path) -> list[str]:
     return [*kinds(capsys.readouterr().err)]
 
 
+@pytest.mark.slow
 def test_paths_that_cannot_be_compared_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("link").symlink_to("a")
     Path("file").write_bytes(os.urandom(2**20))

@@ -109,6 +109,7 @@ def test_what_cannot_be_followed_is_said(half, capsys, damage, kind, told):
     assert told in err
 
 
+@pytest.mark.slow
 def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
     """On a terminal of 80 columns and 24 lines: nothing is wider, and the last picture stays."""
     shape = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm"}
@@ -135,6 +136,7 @@ def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
     assert re.search(r"complete  96\b.*\b96\b", text[text.rindex("running") :])
 
 
+@pytest.mark.slow
 def test_without_a_terminal_it_says_plain_lines_and_ctrl_c_is_130(half):
     """Held by a lock, as if it were running."""
     with Journal(half), Fairlane("watch", half) as process:

@@ -42,6 +42,7 @@ def value(kind: str, cell: str) -> object:
     return readers[kind](text) if kind in readers else text
 
 
+@pytest.mark.slow
 def test_every_table_comes_back_as_it_was(hostile):
     files = hostile.files("csv")
     assert set(files) == {f"{table.name}.csv" for table in hostile.content.tables} | {"provenance.csv"}
@@ -71,6 +72,7 @@ def test_it_is_rfc_4180(hostile):
         assert len({line.count(",") for line in outside.splitlines()}) == 1
 
 
+@pytest.mark.slow
 def test_no_cell_is_a_formula_also_where_semicolons_split(hostile):
     seen = 0
     for data in hostile.files("csv").values():

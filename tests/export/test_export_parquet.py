@@ -7,6 +7,7 @@ import sys
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
 
 from fairlane.export.base import iso
 from tests.words import kinds
@@ -46,6 +47,7 @@ def test_the_provenance_is_in_the_metadata_of_every_file(hostile):
                 assert json.loads(text) == (list(value) if isinstance(value, tuple) else value)
 
 
+@pytest.mark.slow
 def test_without_pyarrow_it_is_said_and_nothing_is_written(hostile, tmp_path):
     (tmp_path / "pyarrow.py").write_text("raise ImportError('No module named pyarrow')\n")
     line = [sys.executable, "-m", "fairlane", "export", str(hostile.folder), "--to", "json", "--to", "parquet"]

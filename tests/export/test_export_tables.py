@@ -164,6 +164,7 @@ def test_times_that_are_none():
     assert [of_days(x) for x in (None, True, "none", 1e300, float("nan"))] == [None] * 5
 
 
+@pytest.mark.slow
 def test_the_work_grows_with_the_trials_and_no_faster(hostile):
     """2,000 trials: calls of functions, and bytes held at once, are at most 13 times those of a 13th of them."""
     once = hostile.evidence.observations
@@ -194,6 +195,7 @@ def test_the_work_grows_with_the_trials_and_no_faster(hostile):
     assert peaks[0] < peaks[1] < peaks[0] * 13
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_keeps_its_uuid_and_the_other_does_not(hostile, tmp_path):
     shutil.copytree(hostile.folder, tmp_path / "copy")
     copy = known(tmp_path / "copy")

@@ -54,6 +54,7 @@ def words(evidence: Evidence, *rules: str) -> set[str]:
     return {outcome.word for outcome in told(evidence, *rules)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "word"),
     [
@@ -163,6 +164,7 @@ def test_no_single_block_may_fall_short(evidence: Evidence) -> None:
     assert words(evidence, "iops of fast >= 50k on main/4k, no block below 1M") == {"not met"}
 
 
+@pytest.mark.slow
 def test_a_block_without_a_figure_may_be_any(tmp_path: Path) -> None:
     evidence = carried_out(tmp_path, failures="5%")
     assert words(evidence, "fast >= 15 % over slow on main/4k") == {"met"}
@@ -235,6 +237,7 @@ def test_the_checks_of_the_run_are_asked_for_every_baseline(evidence: Evidence) 
     assert asked == ["slow", "same", "fast"]
 
 
+@pytest.mark.slow
 def test_a_copy_is_a_lane_like_any_other_and_a_broken_control_stains_every_rule(tmp_path: Path) -> None:
     """Only the judge compares a copy with its original alone; a rule may name any two lanes."""
     text = STUDY.replace("same: {transport: iscsi}", "same: {transport: iscsi, copy_of: slow}")

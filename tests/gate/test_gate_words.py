@@ -45,6 +45,7 @@ def test_what_is_no_rule(snapshot: "SnapshotAssertion") -> None:
     assert "\n".join(words) == snapshot
 
 
+@pytest.mark.slow
 def test_what_came_of_rules(evidence: Evidence, snapshot: "SnapshotAssertion") -> None:
     grave = Finding("odd", "critical", "the link was full", (), ("fast",))
     outcomes = [o for rule in RULES for o in told(evidence, rule)]

@@ -310,6 +310,7 @@ hostile = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(sorted(STRUCTURES)), st.data())
 def test_any_value_anywhere_is_read_or_unreadable(name: str, data: st.DataObject) -> None:

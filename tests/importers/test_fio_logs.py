@@ -210,6 +210,7 @@ def test_any_columns_are_read_or_unreadable(text: str, name: str) -> None:
         judged(HIST, {name: (text + end).encode()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [b"1, 60000, 0, 4096, 0\n", b"1700000000123, 60000, 1, 4096, 8192, 0x4001\n"])
 def test_a_long_log_takes_no_more_memory_than_a_short_one(line: bytes) -> None:
     assert _peak("fio_log", [endless("a_lat.1.log", b"", line, 2 * 10**7)]) < 10**8 / 1.5

@@ -30,6 +30,7 @@ def test_each_importer_reads_its_fixtures(tool):
     assert any(judged(importers()[tool], files) for files in groups(tool))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", FED)
 @quietly
 @given(seed=st.integers(0, 2**32), many=st.integers(1, 5))
@@ -46,6 +47,7 @@ def test_damaged_fixtures(tool, seed, many):
     judged(plugin, files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", FED)
 def test_fixtures_cut_off_anywhere(tool):
     plugin = importers()[tool]
@@ -163,6 +165,7 @@ STREAMED = {
 """Tools whose files are read line by line: name, beginning, a line for ever."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", sorted(STREAMED))
 def test_a_long_file_takes_no_more_memory_than_its_trial(tool):
     name, begin, line = STREAMED[tool]

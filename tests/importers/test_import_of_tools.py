@@ -224,6 +224,7 @@ def database() -> Iterator[dict[str, str]]:
             server.wait()
 
 
+@pytest.mark.slow
 def test_pgbench_run_here(tmp_path, database):
     for lane in ("a", "b"):
         place = tmp_path / "in" / lane

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import fairlane
 from fairlane import notebook
 
 PAGE = (Path(__file__).parents[2] / "docs/notebook.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_example_runs_and_prints_what_the_run_says(place, tmp_path):
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (tmp_path / "runs").symlink_to(place / "runs")

@@ -48,6 +48,7 @@ def test_importing_fairlane_imports_nothing_heavy():
     assert done.stdout.split() == ["True", "[]"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_records_are_the_rows_of_the_export(opened, exported, name):
     records = getattr(opened, name)()
@@ -117,6 +118,7 @@ def test_a_frame_of_no_rows_has_columns(opened):
     assert str(opened.trials().to_pandas()["at"].dtype) == "datetime64[ms, UTC]"
 
 
+@pytest.mark.slow
 def test_without_pandas_it_is_said_and_all_else_works(place, tmp_path):
     (tmp_path / "pandas.py").write_text("raise ImportError('No module named pandas')\n")
     code = (
@@ -153,6 +155,7 @@ def test_histograms_are_of_all_ios_and_give_the_percentiles(opened):
         one.percentile(1.5)
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_command(opened, place, tmp_path, capsys):
     assert call(["figure", str(place / "runs/monday"), "--format", "json"]) == Exit.OK
     listed = [entry["name"] for entry in json.loads(capsys.readouterr().out)]
@@ -193,6 +196,7 @@ def test_what_a_notebook_shows_is_escaped_and_keeps_the_caveat(opened, place):
     assert long._repr_html_().count("<tr>") == 21
 
 
+@pytest.mark.slow
 def test_a_comparison_is_that_of_the_command(opened, place, capsys):
     places = [str(place / "runs/monday"), str(place / "runs/friday")]
     assert call(["compare", *places, "--format", "json"]) == Exit.OK

@@ -84,6 +84,7 @@ def test_rate_and_mix_are_kept() -> None:
     assert load["iops"] == {"read": 700.0, "write": 300.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["normal", "t3", "stalls", "drift", "correlated"])
 def test_noise_is_of_the_asked_size_and_pairs_are_unbiased(model: str) -> None:
     blocks = seen(study(f"noise: {{sd: 2%, model: {model}}}", "runtime: 100s"), 120)
@@ -159,6 +160,7 @@ def test_text_has_the_shape_that_the_installed_fio_writes(tmp_path: Path) -> Non
         assert set(invented["jobs"][0][way]["lat_ns"]["bins"]) <= midpoints
 
 
+@pytest.mark.slow
 def test_failures_and_deaths_come_as_often_as_asked() -> None:
     trials = [o for block in seen(study("failures: 20%"), 150) for o in block.values()]
     assert 0.12 < sum(bool(o.failed) for o in trials) / len(trials) < 0.28

@@ -44,6 +44,7 @@ def test_there_is_one_of_each_kind():
         assert plugin(kind.package).stem not in registry.names(kind.package)
 
 
+@pytest.mark.slow
 @pytest.mark.lab
 def test_a_transport_under_the_virtual_clock(tmp_path):
     copy = Copy(tmp_path, "lanes")
@@ -66,6 +67,7 @@ design: {looks: [2]}
     assert "nvmet" in (tmp_path / "run" / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_transport_is_known_to_doctor_and_schema(tmp_path):
     copy = Copy(tmp_path, "lanes")
     assert "nvme_unmerged" in kinds_in_the_schema(copy, "transport")
@@ -94,6 +96,7 @@ def test_a_platform_runs_what_there_is_for_real(tmp_path):
     copy("study", "check", copy.write("nowhere.yaml", nowhere), code=Exit.USER_ERROR)
 
 
+@pytest.mark.slow
 def test_a_workload_says_how_its_output_is_invented(tmp_path):
     copy = Copy(tmp_path, "workloads")
     assert "dd" in kinds_in_the_schema(copy, "kind")
@@ -111,6 +114,7 @@ def test_a_workload_says_how_its_output_is_invented(tmp_path):
     assert all(part in told for part in ("workloads.main.kind: ", "'lab'", "'dd'", "fio"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", ["fake", "lab"])
 def test_a_workload_that_a_platform_cannot_run_is_refused_by_study_check(tmp_path, platform):
     copy = Copy(tmp_path)
@@ -120,6 +124,7 @@ def test_a_workload_that_a_platform_cannot_run_is_refused_by_study_check(tmp_pat
     assert all(part in told for part in ("workloads.main.kind: ", f"'{platform}'", "'failover'", "fio"))
 
 
+@pytest.mark.slow
 def test_a_check_is_heard(tmp_path):
     copy = Copy(tmp_path, "checks")
     copy("run", copy.write("study.yaml", study()), "--out", "run")
@@ -128,6 +133,7 @@ def test_a_check_is_heard(tmp_path):
     assert 'name="few_blocks"' in copy("export", "run", "--to", "junit", "--out", "-")
 
 
+@pytest.mark.slow
 def test_an_importer_reads_its_files(tmp_path):
     copy = Copy(tmp_path, "importers")
     lines = [f"{lane} {block} {iops + block}\n" for lane, iops in (("old", 1000), ("new", 2000)) for block in range(6)]

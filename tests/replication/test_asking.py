@@ -41,6 +41,7 @@ def test_each_study_is_run_once_into_a_folder_of_its_own(tmp_path: Path) -> None
     assert (tmp_path / "truth" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_the_whole_form_is_another_run(tmp_path: Path) -> None:
     assert [a.cells for a in ask(two(), tmp_path / "whole", quick=False)] == [2, 2, 1]
     assert [a.cells for a in ask(two(), tmp_path / "quick")] == [1, 1, 1]

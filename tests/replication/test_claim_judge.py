@@ -40,6 +40,7 @@ design: { vary: [bus], looks: [6] }
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "more", "size", "word"),
     [

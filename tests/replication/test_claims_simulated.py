@@ -48,6 +48,7 @@ def shares(truth: float, sd: float, rule: str, size: str = "") -> dict[str, floa
     return {name: n / STUDIES for name, n in count.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sd", [0.01, 0.02])
 @pytest.mark.parametrize(("rule", "truth"), [("ties", 1.03), ("ties", 0.975), ("not faster than", 1.03)])
 def test_a_difference_within_the_margin_contradicts_no_claim_of_none(rule: str, truth: float, sd: float) -> None:
@@ -55,6 +56,7 @@ def test_a_difference_within_the_margin_contradicts_no_claim_of_none(rule: str, 
     assert shares(truth, sd, rule).get("direction disagree", 0) <= 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["ties", "not faster than"])
 def test_at_the_margin_both_errors_are_kept(rule: str) -> None:
     """Two one-sided tests at 5 %, and one side of an interval of 95 %; two standard errors of the simulation more."""
@@ -70,6 +72,7 @@ def test_claims_of_no_difference_are_decided_where_the_truth_is_clear() -> None:
     assert shares(0.88, 0.01, "not faster than")["direction agree"] >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "edge", "word"),
     [

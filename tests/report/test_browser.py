@@ -166,6 +166,7 @@ def test_what_is_folded_is_printed(browser, page):
         assert seen.page.evaluate(closed) == []  # a reader of paper cannot open them
 
 
+@pytest.mark.slow
 def test_a_finding_that_qualifies_the_answer_is_never_folded(browser, make_case, page_of):
     """Neither on the first screen nor below, on a desk or a phone: however many there are."""
     cells = [c.key for c in make_case()[0].cells()]
@@ -206,6 +207,7 @@ def test_on_paper_no_figure_and_no_table_is_cut_off(browser, make_case, page_of,
         assert seen.check("cutOff") == []
 
 
+@pytest.mark.slow
 def test_it_prints(browser, page):
     with opened(browser, page, dark=True) as seen:
         data = seen.page.pdf(print_background=True, prefer_css_page_size=True)
@@ -213,6 +215,7 @@ def test_it_prints(browser, page):
     keep("report.pdf", data)
 
 
+@pytest.mark.slow
 def test_a_hundred_cells_open_on_a_phone(browser, make_case, tmp_path, write):
     with opened(browser, write(make_case(sizes=25, blocks=20), tmp_path)[0], width=360) as seen:
         assert seen.overflow() == 0

@@ -96,6 +96,7 @@ def whole() -> Case:
     return fake(GRID, failures="5%", label=HOSTILE, nvme="cost: 12", iscsi="cost: 10", local="cost: 30")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.rpartition(".")[2])
 def test_every_figure_has_data_words_and_no_markup_from_outside(module, whole: Case) -> None:
     views = module.views(*whole)

@@ -51,6 +51,7 @@ def test_every_trial_is_a_dot_in_the_order_of_the_schedule(case):
     assert [row[2] for row in figure.table.rows] == [str(len(s.failed)) for s in view.strips]
 
 
+@pytest.mark.slow
 def test_a_drift_is_seen():
     (view,) = of(fake(f"{GRID}, iodepth: [1, 4]", blocks=10), series.RunView)
     flat = [ratio for _, ratio in view.strips[0].rounds]

@@ -171,6 +171,7 @@ def test_the_same_run_gives_the_same_bytes(make_case, source):
     assert html.render(model.build(*make_case())) == source
 
 
+@pytest.mark.slow
 def test_a_large_study_is_quick_and_small(make_case):
     evidence, verdicts, findings = make_case(sizes=25, blocks=20)
     assert len(evidence.study.cells()) == 100

@@ -75,6 +75,7 @@ def test_the_host_of_the_lab_stands_on_the_first_screen():
     assert (facts["Host"], facts["Versions"]) == ("2 x Intel X, kernel 6.1.0", "qemu 7.2")
 
 
+@pytest.mark.slow
 def test_of_many_cells_the_extremes_of_each_outcome_are_drawn():
     effects = "nvme: {speed: 1.0, cells: {'* qd1': 0.7, '* qd16': 1.3, '* qd32': 1.6}}"
     evidence, verdicts, findings, _ = fake("rw: [randread, randwrite], bs: [4k, 64k], iodepth: [1, 4, 16, 32]",

@@ -277,6 +277,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: known.page(folder / name) for name, known in RUNS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_reader_concludes_is_true(pages: dict[str, str], name: str) -> None:
     assert disagreements(pages[name], RUNS[name].truth) == []

@@ -44,6 +44,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Report:
 MARKED = "the medium (reference)"
 
 
+@pytest.mark.slow
 def test_its_figures_are_drawn_and_marked(shown: Report) -> None:
     (section,) = shown.sections
     assert {bar.lane for level in section.levels for cell in level.cells for bar in cell.bars} >= {"slow", MARKED}
@@ -54,6 +55,7 @@ def test_its_figures_are_drawn_and_marked(shown: Report) -> None:
     assert any(MARKED in str(view) for view in shown.ecdfs)
 
 
+@pytest.mark.slow
 def test_its_intervals_are_among_the_exploratory_ones(shown: Report) -> None:
     (section,) = shown.sections
     assert {c.lane for c in section.primary} == {"fast", "other"}
@@ -69,6 +71,7 @@ def test_it_is_in_no_answer(shown: Report) -> None:
     assert "the medium" not in opening.partition("baseline?")[2].partition("Findings")[0]
 
 
+@pytest.mark.slow
 def test_the_same_lane_as_a_contender_is_in_all_of_them(tmp_path: Path) -> None:
     """What the test above asserts can fail."""
     contending = report(tmp_path, "")

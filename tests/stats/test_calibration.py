@@ -41,6 +41,7 @@ def rows(request):
     return {row.name: row for part in parts for row in part}
 
 
+@pytest.mark.slow
 def test_no_promise_is_broken_beyond_chance(rows):
     for row in rows.values():
         if row.target is not None:
@@ -51,6 +52,7 @@ def test_no_promise_is_broken_beyond_chance(rows):
             assert row.share >= wanted - slack if row.least else row.share <= wanted + slack, row
 
 
+@pytest.mark.slow
 def test_a_clear_difference_is_found_and_a_tie_is_shown(rows):
     calm = rows["tie shown for equal lanes"].share > 0.5  # stalls leave most studies open, and say so
     assert (rows["+10 % found"].share > 0.9) == calm
@@ -94,6 +96,7 @@ def test_the_noise_is_what_it_says():
     assert at_five == pytest.approx(0.04 * math.exp(-1) + 0.01 * math.exp(-0.1), rel=0.05)
 
 
+@pytest.mark.slow
 def test_short_interleaved_trials_decide_for_less():
     site = decision_cost.SITES[0]
     ours, five, one = decision_cost.measure(site, 0.10, 40)

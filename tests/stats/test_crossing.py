@@ -87,6 +87,7 @@ def judged(asked: Study, throughput: Floats, latency: Floats, limit: float) -> C
 DIFFERENT = {"faster", "slower", "different-but-small"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [(0.2, 0.03), (0.03, 0.2)])
 def test_a_noisier_lane_is_not_called_slower(spread: tuple[float, float]) -> None:
     """Equal lanes, one noisier, 20 blocks. With a crossing in each block by itself the noisier lane was different in
@@ -238,6 +239,7 @@ def test_a_figure_in_steps_is_no_surer_than_its_step() -> None:
     assert stepped == pytest.approx((-2 * 0.004 * slope, 2 * 0.004 * slope), rel=0.01)
 
 
+@pytest.mark.slow
 def test_equal_terms_of_equal_lanes_differ_rarely() -> None:
     """Every question is at 5 %; between the end rungs 10 questions of 60 studies are 30, and 48 is beyond 99.8 %
     of the binomial."""

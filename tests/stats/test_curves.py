@@ -219,6 +219,7 @@ def test_lanes_that_ran_at_different_times_are_two_samples() -> None:
     assert single.lane_value.exact
 
 
+@pytest.mark.slow
 def test_false_verdicts_of_equal_lanes_are_rare() -> None:
     """Nominal 5 %; 300 studies: 5 % is 15, and 27 is beyond 99.8 % of the binomial."""
     asked = study(depths="[1, 4, 16]")

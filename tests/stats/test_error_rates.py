@@ -150,6 +150,7 @@ def ending(word, n, chance, mean, half, *, back):
     return "beyond the margin" if mean - half >= EDGE else "narrow" if half <= EDGE / 2 else ""
 
 
+@pytest.mark.slow
 def test_shortcut_is_the_judge(run):
     """Through the judge itself, stopped as the runner stops them, where it takes the blocks as independent."""
     d = log_ratios(heavy, np.random.default_rng(15), studies=60) * 4

@@ -203,6 +203,7 @@ def test_a_copy_that_differs_takes_the_headline_of_its_cell(run):
     assert {v.key: v.headline for v in judge(made, found) if v.primary} == {one: True, two: False}
 
 
+@pytest.mark.slow
 def test_chance_alone_hardly_ever_breaks_a_control(run):
     rng = np.random.default_rng(6)
     broken = sum(

@@ -108,6 +108,7 @@ def test_the_error_rate_is_shared_among_lanes_and_ladders() -> None:
     assert share(asked, ladders(asked)) == pytest.approx(0.05 / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sd", [0.01, 0.05])
 @pytest.mark.parametrize("last", [1.05, 1.1])
 def test_false_points_are_rare(sd: float, last: float) -> None:

@@ -42,6 +42,7 @@ def likeness(rows):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [5, 8])
 def test_it_is_the_share_of_orders_that_show_as_much(units):
     """All orders, counted one by one: of five units these are all tried, of eight 999 random ones come close."""
@@ -183,6 +184,7 @@ def test_all_cells_of_a_pair_of_lanes_answer_together(run):
     assert [v.headline for v in of(run, [far] * 4)] == [True] * 4, "12 blocks that are worth 2 show as much"
 
 
+@pytest.mark.slow
 def test_it_repairs_most_and_costs_independent_blocks_little():
     """False differences at 5 % among equal lanes, one cell of eight, after 20 blocks: with what the cells show, and
     without."""

@@ -66,6 +66,7 @@ def test_with_one_look_alpha_itself_is_printed(d, rate):
     assert Stage(Effect(d), (20,), (20,), 0.75).printed_level(0.05) == pytest.approx(0.0375), "where width stops it"
 
 
+@pytest.mark.slow
 def test_what_is_printed_covers_over_studies_that_end_early(run):
     """Equal lanes and lanes with 4 % between them, ended as the runner ends them: 95 % of printed intervals hold."""
     rng = np.random.default_rng(3)

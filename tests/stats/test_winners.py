@@ -127,6 +127,7 @@ def test_swapping_names_swaps_the_answer(run):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speeds", [[1, 1, 1], [1, 1, 1, 1, 1], [1, 0.99, 0.98]])
 def test_the_best_is_in_the_set_with_95_percent(run, speeds):
     """Where all are equal the first is a best one: it is left out in at most 5 % of 400 studies."""

@@ -292,6 +292,7 @@ def cut(path: Path, trials: int) -> None:
     path.write_bytes(b"".join(kept))
 
 
+@pytest.mark.slow
 def test_journal_cut_anywhere_is_finished_to_the_same_result(new_run: NewRun) -> None:
     whole = new_run("whole")
     whole.go()

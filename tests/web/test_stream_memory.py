@@ -32,6 +32,7 @@ def peak(run, what):
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", READINGS)
 def test_a_long_journal_takes_no_more_memory_than_a_short_one(root, what):
     """The trials of a run, journalled over and over as after endless repairs. Before: 540 MiB and more."""

@@ -72,6 +72,7 @@ def narrow(page):
     return page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
 
 
+@pytest.mark.slow
 def test_from_the_list_to_a_report_and_a_comparison(pages, root, inside, finished):
     shutil.copytree(finished, root / "a <img src=x onerror=alert(1)> \u202e")
     shutil.copytree(finished, root / "team" / "other")
@@ -102,6 +103,7 @@ def test_from_the_list_to_a_report_and_a_comparison(pages, root, inside, finishe
     expect(page.locator("#part-1")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_list_shows_what_comes_while_it_is_looked_at(pages, root, inside, finished):
     page = pages()
     page.goto(inside()[1])
@@ -120,6 +122,7 @@ def test_the_list_shows_what_comes_while_it_is_looked_at(pages, root, inside, fi
     expect(page.locator(".run")).to_have_count(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
 def test_two_dates_of_a_study_are_compared(pages, root, inside, finished, script):
     for day, name in enumerate(("done", "again", "third"), start=1):
@@ -140,6 +143,7 @@ def test_two_dates_of_a_study_are_compared(pages, root, inside, finished, script
     expect(page.locator("#part-1")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_page_follows_a_study(pages, studies, root, inside):
     _, url = inside()
     page = pages()
@@ -180,6 +184,7 @@ def folder_of_all(root, finished):
     (root / "broken" / "run.json").write_text("{")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.usefixtures("folder_of_all")

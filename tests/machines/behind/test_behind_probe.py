@@ -25,6 +25,7 @@ def probed(bench: loops.Bench, *, writes: tuple[str, ...] = (), **files: str | P
     return asyncio.run(probe(bench.guest, paths, 0.5, writes=writes))
 
 
+@pytest.mark.slow
 def test_a_file_on_a_disk_moves_it(bench: loops.Bench) -> None:
     file = bench.file("a:file, with a colon", 32, full=True)
     disks = {disk.name for disk in bench.look(a=file)["a"].disks}
@@ -42,6 +43,7 @@ def test_a_file_on_a_disk_moves_it(bench: loops.Bench) -> None:
     assert {"machine", "seconds", "verdict", "disks", "read", "write", "arc", "failed"} == tree.keys()
 
 
+@pytest.mark.slow
 def test_only_what_may_be_written_is(bench: loops.Bench) -> None:
     file = bench.file("a", 8, full=True)
     before = file.read_bytes()
@@ -52,6 +54,7 @@ def test_only_what_may_be_written_is(bench: loops.Bench) -> None:
     assert file.stat().st_size == len(before)
 
 
+@pytest.mark.slow
 def test_the_page_cache_below_a_loop_device_is_a_cache(bench: loops.Bench) -> None:
     image = bench.file("image", 32, full=True)  # and still in memory
     seen = probed(bench, cached=bench.attached(image), sparse=bench.file("sparse", 32))

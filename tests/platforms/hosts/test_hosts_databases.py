@@ -44,6 +44,7 @@ def database(lanes: Mapping[str, Mapping[str, Any]], **keys: Any) -> dict[str, A
     return study(lanes, workloads={"db": load}, platform={"size": "420m", "keep_free": "0%"})
 
 
+@pytest.mark.slow
 def test_two_directories_are_compared_by_transactions(bench: Bench) -> None:
     lanes = {"a": bench.lane("a"), "new": bench.lane("b c")}  # notes that are being written are called so, too
     file = bench.write(database(lanes, ramp="0s"))
@@ -132,6 +133,7 @@ def test_a_killed_run_leaves_no_server(bench: Bench, keeper: bool) -> None:
     until(lambda: not own.exists() and left(bench, run) == [])  # the keeper outlives its folder by a moment
 
 
+@pytest.mark.slow
 def test_a_volume_that_fills_up_fails_the_trial_with_one_sentence(bench: Bench) -> None:
     with small_disk(bench, 700) as small:
         lanes = {"b": bench.lane("b"), "a": {**bench.lane("small/a")}}
@@ -188,6 +190,7 @@ def test_a_missing_client_is_found_before_anything_is_made(bench: Bench) -> None
     assert bench.files() == []
 
 
+@pytest.mark.slow
 def test_a_database_needs_room_and_a_volume_for_itself(bench: Bench) -> None:
     content = database({"a": bench.lane("a"), "b": bench.lane("b")}, scale=20)
     done = bench.run("run", str(bench.write(content)), "--dry-run")

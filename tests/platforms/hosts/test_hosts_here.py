@@ -41,6 +41,7 @@ def loop(tmp_path: Path) -> Iterator[str]:
     pytest.skip("no loop device from 300 to 339 is free")
 
 
+@pytest.mark.slow
 def test_two_directories_are_compared_and_left_as_they_were(bench: Bench) -> None:
     file = bench.write(study({"a": bench.lane("a"), "b": bench.lane("b c")}))
     run = bench.folder / "run"
@@ -93,6 +94,7 @@ def test_a_killed_run_leaves_no_file_and_is_resumed(bench: Bench, seed: int) -> 
     assert not (WORK / f"fairlane-{identity(run)}").exists()
 
 
+@pytest.mark.slow
 def test_what_even_the_keeper_left_is_cleaned(bench: Bench) -> None:
     mark = bench.folder / "concluded"
     load = {"main": {"kind": "fio", "rw": ["randread"], "runtime": "60s"}}
@@ -208,6 +210,7 @@ def test_an_existing_file_is_read_and_never_written(bench: Bench) -> None:
     assert (bench.folder / "data").read_bytes() == content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lanes", "kind"),
     [

@@ -26,6 +26,7 @@ def bench(tmp_path: Path, server: Sshd) -> Bench:
     return Bench(tmp_path, server.environment())
 
 
+@pytest.mark.slow
 def test_a_machine_is_measured_through_the_users_ssh(bench: Bench) -> None:
     """Its configuration forwards a port, forces a terminal and a command, and does not check host keys."""
     machines = {"machines": {"one": "alpha"}}

@@ -111,6 +111,7 @@ def test_permissions_that_are_missing(snapshot: SnapshotAssertion) -> None:
     assert listed(lines) == snapshot
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_the_doctor(plane: ControlPlane, connected: Connected, snapshot: SnapshotAssertion) -> None:
     furnished.furnish(plane)

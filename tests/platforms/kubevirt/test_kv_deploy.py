@@ -68,6 +68,7 @@ def test_what_removes_a_run_does_not_remove_the_job() -> None:
         assert MANAGED_BY not in str(one)
 
 
+@pytest.mark.slow
 def test_the_jobs_command_begins_a_run_and_goes_on_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

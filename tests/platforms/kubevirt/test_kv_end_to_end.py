@@ -284,6 +284,7 @@ def test_a_run_goes_on_or_is_resumed_whatever_happens_to_cluster_and_machines(
     assert not left(plane)
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_found_removed_and_resumed_with_the_listed_permissions_and_the_right_verdict(
     plane: ControlPlane, stand: Stand, folder: Path, fairlane: Callable[[Path], Program]
 ) -> None:

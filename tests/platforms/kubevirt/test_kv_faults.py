@@ -128,6 +128,7 @@ def test_a_quota_that_is_exceeded_is_named_with_what_it_leaves_no_room_for(
     assert re.search(r"(slow|fast)-0", message)
 
 
+@pytest.mark.slow
 def test_a_token_that_has_ended_is_told_before_anything_is_made(plane: ControlPlane, program: Program) -> None:
     ended = Program(plane.service_account_kubeconfig("default", "late", -70), program.folder)
     with played(plane):

@@ -78,6 +78,7 @@ def sets(plane: ControlPlane, namespace: str) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_load_of_known_size_is_seen_through_the_api_server(
     control_plane: ControlPlane, namespace: str, nodes: Mapping[str, str], program: Path

@@ -79,6 +79,7 @@ def of(name: str, namespace: str) -> Manifests:
     return Manifests(load_study(name)[0], "0123456789", namespace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_server_takes_every_object_of_a_preset_as_it_is(
     name: str, control_plane: ControlPlane, namespace: str

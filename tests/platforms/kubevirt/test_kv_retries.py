@@ -179,6 +179,7 @@ def test_a_conflict_of_a_patch_passes_unless_it_is_tied_to_a_version(
     connected(proxy.kubeconfig(control_plane.kubeconfig()), work)
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_and_comes_back_is_waited_for(
     control_plane: ControlPlane, namespace: str, connected: Connected
 ) -> None:

@@ -181,6 +181,7 @@ def test_every_machine_is_followed_to_its_first_io(cluster: Cluster, lane: str, 
     assert found.storm["gaps"] == []
 
 
+@pytest.mark.slow
 def test_times_are_those_of_the_controllers_own_log(cluster: Cluster) -> None:
     """Each instant lies after its write was sent and before the machine's next phase was; the API has whole seconds."""
 

@@ -293,6 +293,7 @@ def test_a_server_that_does_not_answer_keeps_no_connection_from_ending(
         assert [str(warning.message) for warning in told if warning.category is ResourceWarning] == []
 
 
+@pytest.mark.slow
 def test_after_a_restart_of_the_api_server_new_connections_work(
     control_plane: ControlPlane, machine: Machine, connected: Connected
 ) -> None:

@@ -31,6 +31,7 @@ def made(plane: ControlPlane) -> list[str]:
     return [one["metadata"]["name"] for one in [*spaces, *machines]]
 
 
+@pytest.mark.slow
 def test_the_plan_names_permissions_cluster_and_volumes_and_makes_nothing(
     furnished: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:

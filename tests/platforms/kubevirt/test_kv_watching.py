@@ -273,6 +273,7 @@ def test_a_quiet_server_is_told_from_a_dead_connection(
     connected(proxy.kubeconfig(control_plane.kubeconfig()), work)
 
 
+@pytest.mark.slow
 def test_a_restarted_server_is_followed_again(
     control_plane: ControlPlane, namespace: str, connected: Connected
 ) -> None:
@@ -295,6 +296,7 @@ def test_a_restarted_server_is_followed_again(
     connected(control_plane.kubeconfig(), work, patience=AWAY)
 
 
+@pytest.mark.slow
 def test_versions_that_the_server_has_forgotten(
     control_plane: ControlPlane, proxy: FaultProxy, namespace: str, connected: Connected
 ) -> None:

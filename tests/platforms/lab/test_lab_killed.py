@@ -26,6 +26,7 @@ def journaled(least: int) -> bool:
     return len(trials(Path("out"))) >= least
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_takes_its_vms_along_and_goes_on(undisturbed: Path) -> None:
     """At the first VM; then, each time, when one more trial is on disk. The first VM is held, so that the run does not
     end before; when only its block is left, there is no further trial to wait for."""

@@ -31,6 +31,7 @@ def is_linked(site: Path) -> None:
     assert not re.search(r'(?:href|src)="(?!#|data:)', report), "what it links to is not in the site"
 
 
+@pytest.mark.slow
 def test_the_site_has_the_report_of_a_run_in_the_lab(undisturbed: Path, tmp_path: Path) -> None:
     shutil.copytree(undisturbed, tmp_path / "run")
     given = {"SAMPLE": str(tmp_path / "run"), "NO_MKDOCS_2_WARNING": "1"}

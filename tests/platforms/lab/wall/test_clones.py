@@ -72,6 +72,7 @@ def in_order(times: list[dict[str, float]]) -> bool:
     return all(0 < vm["created"] < vm["booted"] < vm["answered"] for vm in times)
 
 
+@pytest.mark.slow
 def test_files_are_cloned_and_nothing_is_left() -> None:
     asyncio.run(_cloned(FILES))
 

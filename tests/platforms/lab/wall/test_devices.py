@@ -44,6 +44,7 @@ def content(volume: Volume) -> bytes:
     return out.read_bytes()
 
 
+@pytest.mark.slow
 def test_every_disk_is_the_one_that_it_should_be(hall: SharedLab) -> None:
     lab, told = hall.hall, hall.opened.description["lanes"]
     of_the_guest = [v for v in lab.volumes if v.lane in BUSES]

@@ -357,6 +357,7 @@ REFUSED = {
 """What is told of a lane that cannot be: name -> keys, words."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_is_said_and_nothing_is_touched(busy: Owned, name: str) -> None:
     keys, words = REFUSED[name]
@@ -367,6 +368,7 @@ def test_what_cannot_be_is_said_and_nothing_is_touched(busy: Owned, name: str) -
     busy.same(before)
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_not_taken(busy: Owned) -> None:
     before = busy.look()
     for made in (lane("iscsi-own", port=3260), lane("nvme_tcp-own", port=4420)):
@@ -402,6 +404,7 @@ ls -A /srv/share/sub > /run/left
     busy.same(before)
 
 
+@pytest.mark.slow
 def test_a_file_system_without_direct_io_or_room_is_no_folder_of_media(busy: Owned) -> None:
     before = busy.look()
     step = _medium.file_medium("/srv/share", "a", 2**50, RUN)

@@ -26,6 +26,7 @@ def lost(machine: OneMachine, script: str) -> MachineLost:
     return raised.value
 
 
+@pytest.mark.slow
 def test_a_killed_qemu_is_told_by_command_by_qmp_and_by_the_next_command() -> None:
     with one_machine("mortal", "configfs") as machine:
         error = lost(machine, "sleep 300 & mark begun; wait\n")
@@ -48,6 +49,7 @@ def test_a_killed_qemu_is_told_by_command_by_qmp_and_by_the_next_command() -> No
         assert "mortal ended while it ran 'uname -r': QEMU was killed" in raised.value.message
 
 
+@pytest.mark.slow
 def test_a_broken_connection_is_no_death_and_a_panic_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     with one_machine("mortal", "configfs") as machine:
         assert machine.sh("cat /proc/sys/kernel/panic_on_oops") == "1"

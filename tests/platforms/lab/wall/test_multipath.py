@@ -76,6 +76,7 @@ def labs(hall: SharedLab) -> Iterator[Labs]:
         yield Labs(lab, dict(opened.description["lanes"]), hall.runner)
 
 
+@pytest.mark.slow
 def test_policies_are_what_the_machines_say(labs: Labs) -> None:
     """``describe`` compares all of it with the study; here is what the report can tell."""
     nvme, iscsi = labs.described["nvme"], labs.described["iscsi"]

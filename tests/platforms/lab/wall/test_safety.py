@@ -162,11 +162,11 @@ def bench(lab: Lab) -> Iterator[Bench]:
 Make = Callable[[Bench], Claim]
 SITUATIONS: list[tuple[str, str, Make]] = []
 _ALWAYS = {
-    "mounted_though_destroy_is_given", "active_logical_volume", "opened_exclusively",
+    "mounted_though_destroy_is_given", "opened_exclusively",
     "destroy_of_another_volume", "smaller", "same_serial_twice_though_destroy_is_given", "replaced_under_the_same_name",
     "lane_link_redirected", "partition", "read_only", "nothing_there",
 }  # fmt: skip
-"""Situations of every kind; the others are slow."""
+"""Situations of every kind that take seconds; the others are slow."""
 
 
 def refused(what: str, told: str) -> Callable[[Make], Make]:

@@ -52,9 +52,8 @@ fio --name=v --filename=/dev/lane/{name} --ioengine=io_uring --direct=1 --rw=ran
 """
 
 
-@pytest.mark.parametrize(
-    "names", [("nfs", "linear"), pytest.param(tuple(LANES), marks=pytest.mark.slow)], ids=["some", "all"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [("nfs", "linear"), tuple(LANES)], ids=["some", "all"])
 def test_transports_are_built_loaded_and_taken_apart(hall: SharedLab, names: tuple[str, ...]) -> None:
     text = STUDY.replace("LANES", "\n  ".join(f"{name}: {LANES[name]}" for name in names))
     with hall.study(text) as (lab, opened):

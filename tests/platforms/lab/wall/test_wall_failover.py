@@ -57,6 +57,7 @@ def seen(block: Block, trial: RawTrial) -> Observation:
     return observe(block, trial.lane, trial.outputs)
 
 
+@pytest.mark.slow
 def test_a_path_dies_and_comes_back_with_every_block_right(hall: SharedLab) -> None:
     with hall.study(STUDY) as (lab, _):
         block = schedule(lab.study, 2)[0]

@@ -57,6 +57,7 @@ def seen(fleet: Fleet) -> dict[str, tuple[Observation, RawTrial]]:
     return {trial.lane: (observe(block, trial.lane, trial.outputs), trial) for trial in fleet.trials(block)}
 
 
+@pytest.mark.slow
 def test_no_machine_begins_before_the_instant_and_all_tell_when(seen: dict[str, tuple[Observation, RawTrial]]) -> None:
     assert set(seen) == {"iscsi", "nvme-tcp"}
     for observation, trial in seen.values():
@@ -104,6 +105,7 @@ def test_what_watching_costs_was_measured(fleet: Fleet) -> None:
     assert all(cost["cpu_ms"] > 0 and cost["wall_ms"] > 0 for cost in costs.values())
 
 
+@pytest.mark.slow
 def test_a_machine_that_cannot_load_ends_the_trial_with_its_name_and_holds_up_nobody(fleet: Fleet) -> None:
     block = fleet.block(1)
     fleet.runner.run(fleet.lab.guests[1].ask("mount --bind /bin/false /usr/bin/fio"))
