@@ -142,3 +142,22 @@ def test_the_kernels_letters(rwbs: bytes, meant: tuple[int, int]) -> None:
 def test_unknown_formats_are_refused(text: str) -> None:
     with pytest.raises(Garbage, check=kind("trace-format")):
         layouts(text)
+
+
+def test_all_has_come_that_is_older_than_a_round_of_all_processors() -> None:
+    """Two processors, read one after the other; a page of zeros ends a round."""
+    end = bytes(4096)
+    rounds = [
+        pages([(ISSUE, 8, 8, b"R", 0)], 100) + pages([(ISSUE, 8, 8, b"R", 0)], 90) + end,
+        pages([(ISSUE, 8, 8, b"R", 0)], 700) + pages([(ISSUE, 8, 8, b"R", 0)], 101) + end,
+        pages([(ISSUE, 8, 8, b"R", 0)], 900) + pages([(ISSUE, 8, 8, b"R", 0)], 701),
+    ]
+    known = [0, 100, 100]
+    ring, whole = Ring(layouts(FORMATS)), Ring(layouts(FORMATS))
+    for part, complete in zip(rounds, known, strict=True):
+        ring.feed(part)
+        assert ring.complete == complete
+    ring.feed(end)
+    assert ring.complete == 700
+    whole.feed(b"".join(rounds) + end)
+    assert whole.complete == 700

@@ -126,3 +126,17 @@ def test_popularity_is_bounded_and_its_sample_is_complete() -> None:
     assert number <= 1 << 12
     assert number / table.share == pytest.approx(len(np.unique(blocks)), rel=0.05)
     assert ios / table.share == pytest.approx(len(blocks), rel=0.05)
+
+
+def test_events_of_a_processor_that_is_read_late() -> None:
+    """Its completions come ten seconds after the issues of the other."""
+    rows = [(i * 10, ISSUE, READ, 8 * i, 4096) for i in range(1000)]
+    ends = [(i * 10 + 5, COMPLETE, READ, 8 * i, 4096) for i in range(1000)]
+    tally = Tally(GIB)
+    for i in range(0, 1000, 10):
+        tally.feed(events(*rows[i : i + 10]), 0)
+    tally.feed(events(*ends), 9_990 * MS)
+    tally.close()
+    found = tally.counts()
+    assert found["late"] == 0
+    assert [depth for depth, _ in found["depth_time"]["all"]] == [0, 1]

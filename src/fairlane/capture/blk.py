@@ -46,7 +46,7 @@ def _record(order: str) -> np.dtype[np.void]:
 class BlkStream:
     """Reads a stream as it comes. ``skipped``: bytes between records that are none; ``missed``: always 0, because
     the kernel counts drops elsewhere (``/sys/kernel/debug/block/NAME/dropped``); ``damaged``: places where bytes were
-    skipped."""
+    skipped; ``complete``: None, because nothing says up to when all events have come."""
 
     def __init__(self, *, queued: bool = False) -> None:
         """``queued``: a disk made of other disks has no requests of its own: what is queued counts as issued."""
@@ -54,6 +54,7 @@ class BlkStream:
         self._rest = b""
         self._dtype: np.dtype[np.void] | None = None
         self.missed = self.damaged = self.skipped = 0
+        self.complete = None
 
     def feed(self, data: bytes) -> Events:
         """The events of the whole records that are there by now, in the order of the stream."""

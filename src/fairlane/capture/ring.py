@@ -3,9 +3,13 @@
 Layout: kernel ``Documentation/trace/ring-buffer-map.rst`` and ``include/linux/ring_buffer.h``: a page has a time (8
 bytes), a word with the length of its data and two flags for lost events, then records: a word with 5 bits of type and
 27 of time since the record before, and the data. Fields of the data are where the event's ``format`` file says.
+
+The watcher (``guest/watch.sh``) reads one processor's buffer after the other, and writes a page of zeros after each
+round: an event from before a round began has come when the round ends, however long it took.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,11 +64,13 @@ def layouts(text: str) -> dict[int, Layout]:
 
 
 class Ring:
-    """Reads a stream of pages. ``missed``: events that the kernel dropped; ``damaged``: pages that make no sense."""
+    """Reads a stream of pages. ``missed``: events that the kernel dropped; ``damaged``: pages that make no sense;
+    ``complete``: time (ns) up to which all events have come."""
 
     def __init__(self, formats: dict[int, Layout], page: int = 4096) -> None:
         self._formats, self._page, self._rest = formats, page, b""
         self.missed = self.damaged = 0
+        self.complete = self._round = self._newest = 0  # _round: the newest event when the last round ended
 
     def feed(self, data: bytes) -> Events:
         """The events of the whole pages that are there by now, in no order."""
@@ -117,9 +123,18 @@ class Ring:
             times.append(time[page][data])
             at[page] = np.where(wrong, length[page], at[page] + step)
         self.damaged += int(bad.sum())
+        self._count_rounds(np.flatnonzero(~pages.any(axis=1)).tolist(), np.where(bad, 0, time))
         if not rows:
             return NONE
         return self._decode(flat, np.concatenate(rows), np.concatenate(times))
+
+    def _count_rounds(self, ends: Sequence[int], newest: NDArray[np.int64]) -> None:
+        """``ends``: indices of pages that end a round; ``newest``: time of each page's last event, ns."""
+        begin = 0
+        for end in ends:
+            self._newest = max(self._newest, int(newest[begin:end].max(initial=0)))
+            self.complete, self._round, begin = self._round, self._newest, end
+        self._newest = max(self._newest, int(newest[begin:].max(initial=0)))
 
     def _count_missed(self, pages: NDArray[np.uint8], commit: NDArray[np.int64], length: NDArray[np.int64]) -> None:
         for i in np.flatnonzero(commit & _MISSED):

@@ -25,7 +25,7 @@ GROUPS: Mapping[str, tuple[int, ...]] = {
 LOOK_BACK = 128
 """I/Os of a direction, after any of which one counts as sequential: so many streams may run side by side."""
 HOLD = 2_000_000_000
-"""ns that an event waits for earlier ones: sources deliver processors one after the other, twice a second."""
+"""ns that an event waits for earlier ones: blktrace delivers processors one after the other, twice a second."""
 DEEPEST = 4096
 _PENDING, _LOST_AFTER, _LOSSY_AFTER = 1 << 16, 60_000_000_000, 500_000_000
 _REGIONS = 1 << 20
@@ -79,14 +79,15 @@ class Tally:
         self._span = {name: [self._capacity, 0] for name in CLASSES}
         self.popular = Popularity()
 
-    def feed(self, events: Events) -> None:
-        """Takes events; works on those that are old enough to be in order."""
-        if not len(events):
-            return
-        self._held.append(events)
-        self._newest = max(self._newest, int(events["time"].max()))
-        if self._newest - HOLD - self._done > HOLD // 2:
-            self._work(self._newest - HOLD)
+    def feed(self, events: Events, complete: int | None = None) -> None:
+        """Takes events; works on those of which no earlier one can come. ``complete``: time (ns) up to which all have
+        come; None: the source does not know, so they wait for ``HOLD``."""
+        if len(events):
+            self._held.append(events)
+            self._newest = max(self._newest, int(events["time"].max()))
+        until = self._newest - HOLD if complete is None else complete
+        if until - self._done > HOLD // 2:
+            self._work(until)
 
     def close(self) -> None:
         """Works on what is held back."""

@@ -240,4 +240,4 @@ class _Reading:
         data, self._data, self._size = b"".join(self._data), [], 0
         events = self.reader.feed(data)
         self.tally.lossy |= bool(self.reader.missed or self.output.dropped)
-        self.tally.feed(events)
+        self.tally.feed(events, self.reader.complete)

@@ -38,6 +38,7 @@ begin_events() {
   [ "$kb" -le 32768 ] || kb=32768
   echo mono > "$instance/trace_clock" || return 1
   echo "$kb" > "$instance/buffer_size_kb" || return 1
+  echo 0 > "$instance/tracing_on" || return 1
   for e in $events; do
     say format
     cat "$instance/events/block/$e/format" >&2 || return 1
@@ -45,16 +46,21 @@ begin_events() {
     echo "dev == $((${number%:*} << 20 | ${number#*:}))" > "$instance/events/block/$e/filter" || return 1
   done
   for e in $events; do echo 1 > "$instance/events/block/$e/enable" || return 1; done
+  # all events begin at one time: an I/O that was issued while only issues are traced would be in flight for ever
+  echo 1 > "$instance/tracing_on"
 }
 
+# of each processor at most one whole buffer, so that a fast writer does not keep the others waiting; then an empty page,
+# which no processor has: all of them were read
 poll_events() {
   for c in "$instance"/per_cpu/cpu*; do
-    dd if="$c/trace_pipe_raw" iflag=nonblock bs="$page" 2> /dev/null || :
+    dd if="$c/trace_pipe_raw" iflag=nonblock bs="$page" count=$((kb * 1024 / page)) 2> /dev/null || :
   done
+  dd if=/dev/zero bs="$page" count=1 2> /dev/null
 }
 
 end_events() {
-  for e in $events; do echo 0 > "$instance/events/block/$e/enable"; done
+  echo 0 > "$instance/tracing_on"
   poll_events
   drop "$instance"
 }
