@@ -62,7 +62,7 @@ check: shell
 shell:
 	shellcheck $(SCRIPTS)
 	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/virtual/guest/*
-	shellcheck -s sh -S warning -e SC1091,SC2034 src/fairlane/machines/guest/*.sh src/fairlane/capture/guest/*.sh src/fairlane/workloads/guest/*.sh src/fairlane/platforms/hosts/guest/*.sh
+	shellcheck -s sh -S warning -e SC1091,SC2034 src/fairlane/machines/guest/*.sh src/fairlane/capture/guest/*.sh src/fairlane/workloads/guest/*.sh src/fairlane/living/guest/*.sh
 	shellcheck -s sh -S warning -e SC1091,SC2034 $(addprefix src/fairlane/platforms/lab/wall/guest/,*init *.sh)
 	shellcheck -s sh -S warning -e SC1091 $(addprefix testkit/strangers/guest/,early init maintenance *.sh)
 

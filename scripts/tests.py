@@ -78,7 +78,7 @@ CLUSTER = Tier(
 )  # fmt: skip
 LAB = Tier(
     "lab", "lab and not cluster", ("-n", "2", "--dist", "loadgroup"),
-    ("tests/platforms/lab", "tests/platforms/hosts", "tests/plugins"),
+    ("tests/platforms/lab", "tests/platforms/hosts", "tests/platforms/libvirt", "tests/plugins"),
 )  # fmt: skip
 SPEED = Tier("speed", "speed", ("-n", "1"), ("tests/capture", "tests/checks", "tests/stats"))
 """Runs alone, after all others: its tests assert how fast real programs are."""

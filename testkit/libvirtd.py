@@ -12,7 +12,7 @@ from typing import Self
 
 from fairlane.machines.scratch import scratch
 
-_NOBODY = 65534
+NOBODY = 65534
 _REAPER = """
 import ctypes, os, signal, subprocess, sys
 ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: the machines become children of this process
@@ -52,8 +52,8 @@ class Libvirtd:
         if os.geteuid() == 0:
             self.folder.chmod(0o755)
             for path in self.folder.rglob("*"):
-                os.chown(path, _NOBODY, _NOBODY)
-            under = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
+                os.chown(path, NOBODY, NOBODY)
+            under = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         self.log = self.folder / "log"
         with self.log.open("wb") as log:
             daemon = subprocess.Popen(
@@ -105,7 +105,7 @@ class Libvirtd:
         with path.open("wb") as file:
             file.truncate(size)
         if os.geteuid() == 0:
-            os.chown(path, _NOBODY, _NOBODY)
+            os.chown(path, NOBODY, NOBODY)
         return path
 
     def _end(self, daemon: "subprocess.Popen[bytes]") -> None:

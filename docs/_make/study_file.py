@@ -91,12 +91,17 @@ def _rows(schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 def _nested(part: Mapping[str, Any], prefix: str) -> tuple[Mapping[str, Any], str]:
     """The keys within a key, and their prefix: ``link.``, ``effects.NAME.``; empty if there are none."""
-    other = part.get("additionalProperties")
+    other = _values(part)
     if part.get("type") == "object" and "properties" in part:
         return part, prefix
-    if isinstance(other, Mapping) and "properties" in (inner := resolve(other)):
+    if isinstance(other, Mapping) and "discriminator" not in other and "properties" in (inner := resolve(other)):
         return inner, f"{prefix}NAME."
     return {}, ""
+
+
+def _values(part: Mapping[str, Any]) -> Any:
+    """What the values of an object with any keys are."""
+    return next(iter(part.get("patternProperties", {}).values()), part.get("additionalProperties"))
 
 
 def _default(raw: Mapping[str, Any]) -> str:
@@ -135,14 +140,13 @@ _PLAIN = {"integer": "a whole number", "number": "a number", "boolean": "`true`,
 
 
 def _kind_of_object(part: Mapping[str, Any]) -> str:
-    if "patternProperties" in part:
-        return f"names, each with one of the parts below; at least {part.get('minProperties', 0)}"
     if "properties" in part:
         return "keys"
     choices = part.get("propertyNames", {}).get("enum", ())
     name = "names" if not choices else "metrics" if choices[0] in METRICS else "parameters (docs/guard.md)"
-    inner = part["additionalProperties"]
-    return "keys of the study" if inner is True else f"{name}, each with {_kind(inner)}"
+    inner = _values(part)
+    least = f"; at least {part['minProperties']}" if part.get("minProperties") else ""
+    return "keys of the study" if inner is True else f"{name}, each with {_kind(inner)}{least}"
 
 
 def _range(part: Mapping[str, Any]) -> str:

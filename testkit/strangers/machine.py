@@ -22,7 +22,7 @@ PATIENCE = 900.0
 STUCK = 600.0
 """Seconds after which a command hangs: a busy machine is ten times slower than an idle one."""
 
-_KERNEL = (
+KERNEL = (
     "console=ttyS0 quiet panic=-1 mitigations=off nokaslr net.ifnames=0 no_timer_check clocksource=hpet tsc=unstable"
 )
 """The clock is the HPET: a restore sets it back with the machine. It leaves an emulated processor's counter (TSC) as it
@@ -40,7 +40,7 @@ def arguments(accel: str, memory: int, disks: Sequence[str], links: Sequence[str
         BINARY, "-M", "q35", "-nodefaults", "-no-user-config", "-display", "none", "-boot", "strict=on",
         "-accel", "kvm" if accel == "kvm" else "tcg,thread=multi", "-cpu", "host" if accel == "kvm" else "max",
         "-smp", smp(1, accel), "-m", f"{memory // 2**20}M", "-rtc", "base=utc,clock=host",
-        "-append", f"{_KERNEL} nr_cpus=1 preempt=none",
+        "-append", f"{KERNEL} nr_cpus=1 preempt=none",
         "-serial", "file:console", "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
         "-device", "virtserialport,chardev=line,name=maintenance",
         "-netdev", "user,id=mgmt,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:0-:22",

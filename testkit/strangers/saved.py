@@ -46,7 +46,7 @@ async def state(hosts: Sequence[Host], made: Ingredients, held: ExitStack) -> Pa
             client = Client(place / "client")
             machines = []
             for host in hosts:
-                _furnish(place / host.name, host, hosts, client, made)
+                furnish(place / host.name, host, hosts, client, made)
                 words = _words(host, hosts, made, place / host.name / "initrd", place)
                 machines.append(Machine(host.name, place / host.name, words))
                 ended.callback(machines[-1].close)
@@ -72,7 +72,7 @@ def wake(hosts: Sequence[Host], made: Ingredients, saved: Path, folder: Path) ->
     for host in hosts:
         own = folder / host.name
         own.mkdir()
-        for serial in _serials(host):
+        for serial in serials(host):
             file = f"{serial}.qcow2"
             _image(own / file, "-F", "qcow2", "-b", str(_file(saved, host.name, file)))
         words = _words(host, hosts, made, _file(saved, host.name, "initrd"), folder)
@@ -92,7 +92,7 @@ def together(machines: Iterable[Machine], work: Callable[[Machine], object], *, 
         one.qmp("cont")
 
 
-def _furnish(folder: Path, host: Host, hosts: Sequence[Host], client: Client, made: Ingredients) -> None:
+def furnish(folder: Path, host: Host, hosts: Sequence[Host], client: Client, made: Ingredients) -> None:
     """Disks and initramfs of a machine that has never booted."""
     folder.mkdir()
     _image(folder / "root.qcow2", "-F", "raw", "-b", str(made.root.disk))
@@ -120,7 +120,7 @@ def _file(state: Path, machine: str, name: str) -> Path:
     return state / f"{machine}+{name}"
 
 
-def _serials(host: Host) -> Sequence[str]:
+def serials(host: Host) -> Sequence[str]:
     return ["root", *(disk.serial for disk in wishes.disks(host))]
 
 
@@ -134,7 +134,7 @@ def _words(host: Host, hosts: Sequence[Host], made: Ingredients, initrd: Path, s
             name = f"path{path}" if number else f"path{path}.{other}"
             links.append(f"{name} {wishes.mac(number, nic)} {listens} {sockets}/{other}-{path}")
     boot = ["-kernel", str(made.root.kernel), "-initrd", str(initrd)]
-    return [*machine.arguments(made.accel, MEMORY, _serials(host), links), *boot]
+    return [*machine.arguments(made.accel, MEMORY, serials(host), links), *boot]
 
 
 def _image(file: Path, *over: str, size: int = 0) -> None:

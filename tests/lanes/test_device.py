@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from fairlane.lanes.base import Site
 from fairlane.lanes.device import PLUGIN, DeviceSpec
+from fairlane.platforms.hosts import Hosts
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.study.load import parse_study
 
@@ -46,24 +47,36 @@ def test_what_cannot_be_an_identity_is_refused(identity: str) -> None:
         spec(identity)
 
 
-def test_the_initiator_is_in_the_guest() -> None:
-    with pytest.raises(ValidationError):
-        spec("S3Z8NB0K", initiator="hypervisor")
-
-
-def test_the_lab_has_no_disk_of_its_host_and_says_so_before_the_run() -> None:
-    text = """
+@pytest.mark.parametrize("more", ["", ", initiator: hypervisor", ", device: {bus: virtio-scsi}"])
+def test_the_lab_has_no_disk_of_its_host_and_says_so_before_the_run(more: str) -> None:
+    text = f"""
 name: x
-platform: {kind: lab, clock: wall}
+platform: {{kind: lab, clock: wall}}
 baseline: local
 lanes:
-  local: {transport: local}
-  fc: {transport: device, identity: naa.600140512345678, destroy: naa.600140512345678}
+  local: {{transport: local}}
+  fc: {{transport: device, identity: naa.600140512345678, destroy: naa.600140512345678{more}}}
 workloads:
-  main: {kind: fio, rw: [randread], bs: [4k], iodepth: [1], runtime: 1s, prefill: false}
+  main: {{kind: fio, rw: [randread], bs: [4k], iodepth: [1], runtime: 1s, prefill: false}}
 """
     found = WallLab(parse_study(text, "x.yaml")).problems()
     (problem,) = [one for one in found if one.where == "lanes.fc.transport"]
     assert (problem.kind, "device" in problem.message) == ("transport-unsupported", True)
     assert "kind: hosts" in problem.hint
     assert not [one for one in found if one.where and one.where.startswith("lanes.local")]
+
+
+@pytest.mark.parametrize("more", ["initiator: hypervisor", "device: {bus: virtio-scsi}"])
+def test_hosts_have_no_hypervisor(more: str) -> None:
+    text = f"""
+name: x
+platform: {{kind: hosts, machines: {{here: local}}}}
+baseline: here
+lanes:
+  here: {{transport: directory, path: /var/tmp}}
+  fc: {{transport: device, identity: naa.600140512345678, {more}}}
+workloads:
+  main: {{kind: fio, rw: [randread], bs: [4k], iodepth: [1], runtime: 1s}}
+"""
+    (problem,) = Hosts(parse_study(text, "x.yaml")).problems()
+    assert (problem.kind, problem.where) == ("initiator", "lanes.fc")

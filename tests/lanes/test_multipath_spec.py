@@ -12,9 +12,9 @@ from fairlane.guard.conditions import declared
 from fairlane.lanes.base import Ground, Site, Transport
 from fairlane.lanes.iscsi import Iscsi
 from fairlane.lanes.nvme_tcp import NvmeTcp
+from fairlane.platforms._living.volumes import Volume, volumes
 from fairlane.platforms.base import Platform
 from fairlane.platforms.hosts import Hosts
-from fairlane.platforms.hosts.volumes import Volume, volumes
 from fairlane.platforms.lab import Lab
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec

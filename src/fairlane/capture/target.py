@@ -10,8 +10,8 @@ from subprocess import DEVNULL, PIPE
 
 from fairlane.capture.record import Disk
 from fairlane.errors import FairlaneError, RunFailed
+from fairlane.living.destination import problem as destination_problem
 from fairlane.machines import library
-from fairlane.platforms.hosts.spec import destination_problem
 
 _TIMEOUT = 60
 _VMS = ("vm", "qmp")

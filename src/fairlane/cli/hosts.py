@@ -43,7 +43,7 @@ def clean(where: tuple[str, ...], *, run: str, dry_run: bool) -> None:
     """
     import asyncio
 
-    from fairlane.platforms.hosts import clean as cleaning
+    from fairlane.living import clean as cleaning
 
     if run and not re.fullmatch(r"[0-9a-f]{10}", run):
         raise FairlaneError("run-unknown", f"{run!r} is not the id of a run", hint="the id is in its run.json")
@@ -57,15 +57,21 @@ def clean(where: tuple[str, ...], *, run: str, dry_run: bool) -> None:
 
 def _machines(where: tuple[str, ...]) -> dict[str, str]:
     """Name -> destination."""
-    from fairlane.platforms.hosts.clean import machines_of
-    from fairlane.platforms.hosts.spec import LOCAL, destination_problem
+    from fairlane.living.destination import LOCAL, problem
+    from fairlane.platforms._living.spec import LivingSpec
     from fairlane.study.load import load_study, presets
 
     if not where:
         return {LOCAL: LOCAL}
     if len(where) == 1 and (Path(where[0]).is_file() or where[0] in presets()):
-        return machines_of(load_study(where[0])[0])
+        spec = load_study(where[0])[0].platform
+        if not isinstance(spec, LivingSpec):
+            raise FairlaneError(
+                "platform-other", f"the study is for platform {spec.kind}, which uses no hosts",
+                hint="pass ssh destinations: fairlane hosts clean alpha beta",
+            )  # fmt: skip
+        return dict(spec.reached)
     for destination in where:
-        if problem := destination_problem(destination):
-            raise FairlaneError("machine-unknown", problem, where=destination)
+        if wrong := problem(destination):
+            raise FairlaneError("machine-unknown", wrong, where=destination)
     return {destination: destination for destination in where}

@@ -12,6 +12,10 @@ OWN_MOUNTS = "unshare -m --propagation slave"
 a daemon keeps no file system busy that its owner has unmounted."""
 
 
+FAIL = 'fail() { echo "$1" >&2; exit 1; }\n'
+"""Shell that defines ``fail TEXT``."""
+
+
 def state(run: str) -> str:
     """Folder of a run's notes on a machine, root's; gone after a reboot."""
     return f"/run/fairlane-{run}"
@@ -19,11 +23,7 @@ def state(run: str) -> str:
 
 def head(run: str) -> str:
     """Shell that makes the folder ``$L`` of notes, and defines ``fail TEXT``."""
-    return f"""\
-L={state(run)}
-mkdir -p -m 711 $L
-fail() {{ echo "$1" >&2; exit 1; }}
-"""
+    return f"L={state(run)}\nmkdir -p -m 711 $L\n{FAIL}"
 
 
 def tail(run: str) -> str:

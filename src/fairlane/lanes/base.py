@@ -99,6 +99,8 @@ class Site:
 
     port: int = 0
     """TCP port on which the target listens; 0: ``Transport.first_port`` plus the volume's number."""
+    uri: str = ""
+    """How virsh reaches libvirt on the hypervisor."""
 
     @property
     def portals(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ class DeviceSpec(LaneSpec):
     written only if ``destroy`` names it too."""
 
     network = False
+    initiators = ("guest", "hypervisor")
 
     @field_validator("identity")
     @classmethod

@@ -9,7 +9,7 @@ from fairlane.errors import RunFailed, because
 
 _SHORT = 60
 """Characters of a script in a message."""
-_SETS_UP = re.compile(r"(set -\w+|d=\$\(mktemp -d\)|cd \S+|cd \$\(mktemp -d\)|\. \S+|:|)$")
+_SETS_UP = re.compile(r"(set -\w+|export \S+|d=\$\(mktemp -d\)|cd \S+|cd \$\(mktemp -d\)|\. \S+|:|)$")
 """Lines with which scripts begin before they do what they are for."""
 _STEP = re.compile(r"echo (.+) > (?:\$STEP|\S*/step)$")
 """``script.run_step`` notes the step's name first."""

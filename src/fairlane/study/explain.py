@@ -215,7 +215,7 @@ def _tags(path: Path, tree: _Tree) -> list[str]:
 def _about(path: Path, tree: _Tree) -> str:
     """The key with its description in the schema; empty if missing."""
     schema = _schema(path[:-1], tree) if path else {}
-    text: str = step_into(schema, path[-1]).get("description", "") if path else ""
+    text = " ".join(step_into(schema, path[-1]).get("description", "").split()) if path else ""
     return f"{path[-1]}: {text}" if text and isinstance(path[-1], str) else ""
 
 

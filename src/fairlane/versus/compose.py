@@ -6,9 +6,9 @@ from typing import Any
 
 from fairlane.errors import FairlaneError
 from fairlane.machines.behind import Behind, problems, warnings
+from fairlane.platforms._living.needs import needs
 from fairlane.platforms.base import Platform
 from fairlane.platforms.hosts import Hosts
-from fairlane.platforms.hosts.needs import needs
 from fairlane.records import Finding
 from fairlane.study.load import parse_study
 from fairlane.units import about_size, format_size

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from fairlane.platforms.hosts.spec import HostsSpec
+from fairlane.platforms.hosts import HostsSpec
 from fairlane.records import Cell, Evidence, Finding, Observation, Verdict
 from fairlane.report.phrases import further, metric_of
 from fairlane.report.text import MINUS

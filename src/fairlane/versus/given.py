@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from fairlane.errors import FairlaneError
-from fairlane.platforms.hosts.spec import LOCAL, destination_problem
+from fairlane.living.destination import LOCAL
+from fairlane.living.destination import problem as destination_problem
 
 HERE = "here"
 """Name of this machine in the study."""

@@ -13,13 +13,13 @@ from typing import Any
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.fleet import build
 from fairlane.lanes.base import Step
+from fairlane.living import leftovers
+from fairlane.living.machine import Machine
 from fairlane.machines.behind import Behind, Probed, probe
 from fairlane.machines.concurrency import together
 from fairlane.machines.scratch import scratch
-from fairlane.platforms.hosts import leftovers
-from fairlane.platforms.hosts.beneath import looked, without
-from fairlane.platforms.hosts.machine import Machine
-from fairlane.platforms.hosts.preflight import programs
+from fairlane.platforms._living.beneath import looked, without
+from fairlane.platforms._living.preflight import programs
 from fairlane.versus.given import Given
 
 MOST = 256 * 1024**2
@@ -102,7 +102,7 @@ async def _leave(machines: Iterable[Machine]) -> None:
     every = [*machines]
     for machine in every:
         await machine.release()
-    await leftovers.undo_all(every, None)
+    await leftovers.undo_all(every)
     await asyncio.gather(*(machine.close(remove=True) for machine in every))
 
 

@@ -139,7 +139,7 @@ def test_a_machine_in_use_is_refused(bench: Bench) -> None:
 
 @root
 def test_a_keeper_of_another_user_counts_if_its_process_is_that_users(tmp_path: Path) -> None:
-    text = (resources.files("fairlane.platforms.hosts") / "guest" / "alive.sh").read_text()
+    text = (resources.files("fairlane.living") / "guest" / "alive.sh").read_text()
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
     def alive(pid: int, owner: int) -> str:

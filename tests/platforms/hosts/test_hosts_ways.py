@@ -8,7 +8,7 @@ import pytest
 
 from fairlane.errors import RunFailed
 from fairlane.machines.this_host import LocalGuest
-from fairlane.platforms.hosts import busy, network
+from fairlane.platforms._living import busy, network
 from tests.words import kind
 
 BEFORE = """100.00 50.00

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fairlane.fleet import guest_disk
 from fairlane.fleet.build import Builder
 from fairlane.lanes._clones import Cloning
 from fairlane.lanes.base import Place, Step
@@ -20,11 +21,11 @@ def builder(where: Where) -> Builder[Volume]:
 
 
 def _find(volume: Volume) -> str:
-    return disks.find(volume) if volume.emulated else volume.transport.find()
+    return guest_disk.find(disks.device(volume), volume.serial) if volume.emulated else volume.transport.find()
 
 
 def _described(volume: Volume) -> tuple[Step, ...]:
     steps = volume.steps()
     if isinstance(volume.transport, Cloning) or not volume.emulated:
         return steps
-    return (*steps, disks.read_back(volume, script.device(volume.name)))
+    return (*steps, guest_disk.read_back(disks.device(volume), volume.serial, script.device(volume.name)))

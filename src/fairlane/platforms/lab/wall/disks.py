@@ -1,5 +1,4 @@
-"""Disks of a guest as QEMU's ``-object``, ``-blockdev`` and ``-device``, found and read back in the guest by their
-serials: pure, from lanes and their volumes.
+"""Disks of a guest as QEMU's ``-object``, ``-blockdev`` and ``-device``: pure, from lanes and their volumes.
 
 Lanes take turns in one guest, so each has its own IO threads and controllers.
 """
@@ -10,7 +9,6 @@ from typing import Any
 
 from fairlane.fleet.volumes import by_lane
 from fairlane.guard.values import NONE
-from fairlane.lanes.base import Step
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.study.guest_device import Bus, GuestDevice
 
@@ -147,72 +145,6 @@ def files(volumes: Iterable[Volume]) -> Parts:
         blockdevs.append({"driver": "file", "filename": file, "node-name": name, "aio": "threads"})
         devices.append({"driver": "virtio-blk-pci", "drive": name, "serial": volume.medium_serial})
     return Parts((), tuple(blockdevs), tuple(devices))
-
-
-_SERIALS: Mapping[Bus, tuple[str, str]] = {
-    "virtio-blk": ("/sys/block/vd*/serial", "$x"),
-    # VPD page 0x80: four bytes, of which the shell drops the two that are 0, then the serial (SPC-4, 7.7.18)
-    "virtio-scsi": ("/sys/block/sd*/device/vpd_pg80", "${x#??}"),
-    # of the controller, or of its subsystem where the kernel's multipathing is on; paths of that have no device node
-    "nvme": ("/sys/block/nvme*n*/device/serial", "$x"),
-}
-"""Files with the serials of a bus's disks, and the serial in their first line ``$x``."""
-
-
-def find(volume: Volume) -> str:
-    """Shell that prints the guest's block device of ``volume``, found by its serial; waits up to 30 s, because SCSI
-    and NVMe drivers scan for their disks in the background.
-
-    It starts no program per disk: with fifty disks an emulated guest would take minutes."""
-    pattern, serial = _SERIALS[device(volume).bus]
-    return f"""
-i=0; hit=
-while [ -z "$hit" ] && [ $i -lt 300 ]; do
-  [ $i -eq 0 ] || sleep 0.1
-  i=$((i + 1))
-  for s in {pattern}; do
-    n=${{s#/sys/block/}}; n=${{n%%/*}}; x=
-    LC_ALL=C read -r x 2> /dev/null < "$s" || :
-    if [ "{serial}" = {volume.serial} ] && [ -b "/dev/$n" ]; then hit="$hit /dev/$n"; fi
-  done
-done
-echo $hit
-"""
-
-
-def read_back(volume: Volume, link: str) -> Step:
-    """A step that reads back the guest's device at ``link`` and changes nothing."""
-    spec = device(volume)
-    pattern, serial = _SERIALS[spec.bus]
-    file = pattern.partition("*")[2].partition("/")[2]  # serial, device/vpd_pg80
-    expect = {"device.serial": volume.serial, "device.bus": spec.bus, "device.queues": str(spec.queues)}
-    return Step(
-        name="the guest's device",
-        place="initiator",
-        apply=":",
-        describe=f"""
-tell() {{ x=unknown; read -r x 2> /dev/null < "$2" || :; row "$1" "$x"; }}
-d=$(readlink -f {link}); d=${{d##*/}}
-x=; read -r x < /sys/block/$d/{file} || :
-row device.serial "{serial}"
-b=$d # with NVMe multipathing the queues are those of the path
-for p in /sys/block/$d/device/nvme*/nvme*c*n*; do [ ! -e "$p/mq" ] || b=${{p##*/}}; done
-p=$(readlink -f /sys/block/$b)
-while p=${{p%/*}}; [ -n "$p" ]; do
-  [ -e "$p/driver" ] || continue
-  case $(readlink "$p/driver") in
-    */virtio_blk) row device.bus virtio-blk; break ;;
-    */virtio_scsi) row device.bus virtio-scsi; break ;;
-    */nvme) row device.bus nvme; break ;;
-  esac
-done
-set -- /sys/block/$b/mq/*; [ -e "$1" ] || set --
-row device.queues $#
-tell device.nr_requests /sys/block/$b/queue/nr_requests
-for k in scheduler max_sectors_kb physical_block_size discard_max_bytes; do tell device.$k /sys/block/$d/queue/$k; done
-""",
-        expect=expect,
-    )
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,23 @@
-"""The part of a study file about existing machines."""
+"""The part of a study file about machines that belong to somebody."""
 
-import re
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from fairlane import registry
 from fairlane.errors import Invalid
-from fairlane.guard.values import NONE
+from fairlane.living.destination import Destination
 from fairlane.study.base import PlatformSpec
 from fairlane.study.paths import AbsolutePath
 from fairlane.study.strict import Strict
 from fairlane.units import Duration, Share, Size
 
-LOCAL = "local"
-"""Destination of the machine that runs Fairlane."""
-_DESTINATION = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.@:%/\[\]+-]{0,254}")
-
-
-def destination_problem(value: str) -> str:
-    """Why ``value`` names no machine; empty: it may."""
-    # ssh would take a name that begins with a dash for an option
-    if _DESTINATION.fullmatch(value):
-        return ""
-    return "expected local or an ssh destination: host, user@host or ssh://user@host:port"
-
-
-def _destination(value: str) -> str:
-    if problem := destination_problem(value):
-        raise ValueError(problem)
-    return value
-
-
 MachineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 """Lower-case letters, digits and dashes, at most 31."""
-Destination = Annotated[str, AfterValidator(_destination)]
-"""A machine as the user's ssh knows it, or ``local``."""
+ARRAY = "array"
+"""Name of the platform's array among the machines."""
 
 
 class Array(Strict):
@@ -53,16 +34,13 @@ class Array(Strict):
     """Folder for the backing files of the exported volumes, each of ``platform.size``."""
 
 
-class HostsSpec(PlatformSpec):
-    """Existing machines: this one, or any Linux machine reachable over ssh."""
+class LivingSpec(PlatformSpec):
+    """Machines that were there before the study, and stay."""
 
     living = True
     fresh_sessions = True
-    kind: Literal["hosts"]
-    """This machine, or any Linux machine with bash and fio that ssh reaches as you have configured it."""
-    machines: dict[MachineName, Destination] = Field(min_length=1, max_length=200)
-    """Name -> how ssh reaches it (your ssh_config, agent, jump hosts hold; host keys are always checked), or ``local``
-    for this machine. Lanes are built on all of them and loaded together, unless a lane names its own (``machines``)."""
+    machines: dict[MachineName, Any] = Field(min_length=1, max_length=200)
+    """Machines on which lanes are built and loads run."""
     size: Size = 1024**3
     """Size of a volume that Fairlane makes: a file in a directory, a medium of ``array``."""
     keep_free: Share = 0.1
@@ -90,7 +68,7 @@ class HostsSpec(PlatformSpec):
     @model_validator(mode="after")
     def _once(self) -> Self:
         seen: dict[str, str] = {}
-        for name, destination in self.machines.items():
+        for name, destination in self.destinations.items():
             if destination in seen:
                 raise Invalid(
                     "machine-twice", f"machines.{name}: {destination} is already machine {seen[destination]}",
@@ -98,6 +76,16 @@ class HostsSpec(PlatformSpec):
                 )  # fmt: skip
             seen[destination] = name
         return self
+
+    @property
+    @abstractmethod
+    def destinations(self) -> Mapping[str, str]:
+        """Machine -> how ssh reaches it, or ``local``."""
+
+    @property
+    def reached(self) -> Mapping[str, str]:
+        """The same of everything that the study reaches: machines, then those that serve them."""
+        return {**self.destinations, **({ARRAY: self.array.machine} if self.array else {})}
 
     @property
     def able(self) -> tuple[str, ...]:
@@ -109,15 +97,6 @@ class HostsSpec(PlatformSpec):
     @property
     def loads(self) -> tuple[str, ...]:
         return ("fio", "oltp")
-
-    def known(self) -> Mapping[str, Any]:
-        none = ("bus", "io_threads", "queues", "cache_mode", "aio", "controllers", "image_format", "cpu_pinning")
-        return {
-            **super().known(),
-            "initiator": "host",
-            **dict.fromkeys(none, NONE),
-            "disks": 1,
-        }
 
     @property
     def lasting_sessions(self) -> str:

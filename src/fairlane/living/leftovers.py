@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairlane.errors import RunFailed, because
+from fairlane.living.machine import Machine
 from fairlane.machines import script
-from fairlane.platforms.hosts.machine import Machine
 
 _STEP = 60
 """Seconds for one step; a step that takes longer counts as failed."""
@@ -50,14 +50,13 @@ async def undo(machine: Machine) -> list[Left]:
     return [Left(machine.name, title.removeprefix("# "), why) for title, why in script.rows(out).items()]
 
 
-async def undo_all(machines: Sequence[Machine], array: Machine | None) -> list[Left]:
-    """``undo`` on all machines, then on the array: an initiator without its target would wait for it. Machines that
-    cannot be reached are in the result."""
+async def undo_all(machines: Sequence[Machine]) -> list[Left]:
+    """``undo`` on all machines in this order: an initiator without its target would wait for it. Machines that cannot
+    be reached are in the result."""
     left: list[Left] = []
-    for group in (machines, [array] if array else []):
-        for machine in group:
-            try:
-                left += await undo(machine) if machine.alive else []
-            except RunFailed as error:
-                left.append(Left(machine.name, "undo", error.message))
+    for machine in machines:
+        try:
+            left += await undo(machine) if machine.alive else []
+        except RunFailed as error:
+            left.append(Left(machine.name, "undo", error.message))
     return left

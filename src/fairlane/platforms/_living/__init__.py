@@ -1,4 +1,4 @@
-"""Hosts: machines that are there already, this one or any Linux that ssh reaches, and whatever storage they have.
+"""Platforms on machines that belong to somebody. Not a platform.
 
 Lanes share the machines, or have machines of their own. Every step that changes a machine is written down there before
 it is made, so that a killed run can be undone (``fairlane hosts clean``).
@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, MachineLost, RunFailed
@@ -18,21 +18,22 @@ from fairlane.fleet.devices import Devices, fills
 from fairlane.fleet.volumes import by_lane
 from fairlane.fleet.watch import Watch
 from fairlane.lanes.base import Place, Step
+from fairlane.living import leftovers
+from fairlane.living.machine import Machine
 from fairlane.machines.base import Guest
 from fairlane.machines.concurrency import together
 from fairlane.machines.scratch import scratch
 from fairlane.platforms._examined import Line
 from fairlane.platforms._fleet import FleetPlatform
+from fairlane.platforms._living import busy, network, preflight
+from fairlane.platforms._living.beneath import beneath, judged
+from fairlane.platforms._living.description import described_lane, described_machines, fingerprint
+from fairlane.platforms._living.needs import needs
+from fairlane.platforms._living.spec import ARRAY, LivingSpec
+from fairlane.platforms._living.stage import LivingStage
+from fairlane.platforms._living.unfit import unfit
+from fairlane.platforms._living.volumes import Volume, exchanging, machines_of, volumes
 from fairlane.platforms.base import Notify, Opened
-from fairlane.platforms.hosts import busy, leftovers, network, preflight
-from fairlane.platforms.hosts.beneath import beneath, judged
-from fairlane.platforms.hosts.description import described_lane, described_machines, fingerprint
-from fairlane.platforms.hosts.machine import Machine
-from fairlane.platforms.hosts.needs import ARRAY, needs
-from fairlane.platforms.hosts.spec import HostsSpec
-from fairlane.platforms.hosts.stage import HostsStage
-from fairlane.platforms.hosts.unfit import unfit
-from fairlane.platforms.hosts.volumes import Volume, exchanging, machines_of, volumes
 from fairlane.records import Block
 from fairlane.study.schedule import Stream
 from fairlane.units import format_size
@@ -53,15 +54,17 @@ class Team:
     watch: Watch = field(default_factory=Watch)
 
 
-class Hosts(FleetPlatform):
+class LivingPlatform(FleetPlatform):
     """Lanes take turns on machines that belong to somebody, and leave them as they were."""
 
-    Spec = HostsSpec
+    volume_class: ClassVar[type[Volume]] = Volume
+    """What its volumes are: derived platforms have their own."""
 
     def __init__(self, study: "Study") -> None:
         super().__init__(study)
         self.machines: dict[str, Machine] = {}
-        self.array: Machine | None = None
+        self.servers: dict[str, Machine] = {}
+        """Machines that serve the others: hypervisors, the array."""
         self.lanes: Mapping[str, tuple[Volume, ...]] = {}
         self.teams: dict[str, Team] = {}
         """Lane -> its team."""
@@ -76,9 +79,9 @@ class Hosts(FleetPlatform):
         self._held = ExitStack()
 
     @property
-    def spec(self) -> HostsSpec:
+    def spec(self) -> LivingSpec:
         spec = self.study.platform
-        assert isinstance(spec, HostsSpec)  # noqa: S101 - the study's kind chose this class
+        assert isinstance(spec, LivingSpec)  # noqa: S101 - the study's kind chose this class
         return spec
 
     # --- before anything is made
@@ -89,13 +92,14 @@ class Hosts(FleetPlatform):
     def announcement(self) -> list[str]:
         if self.unfit():
             return []
-        made = [v for v in volumes(self.study, "0" * 10) if v.owned]
+        made = [v for v in volumes(self.study, "0" * 10) if not v.external]
         lines = [str(need) for need in needs(self.study).values()]
         for machine in dict.fromkeys(v.machine for v in made):
             own = [v for v in made if v.machine == machine]
             where = ", ".join(dict.fromkeys(v.place for v in own))
-            lines.append(f"{machine}: writes {len(own)} file{'s' * (len(own) > 1)} of {format_size(self.spec.size)} "
-                         f"({where}), removed afterwards")  # fmt: skip
+            kind = "file" if all(v.transport.stores_files for v in own) else "volume"
+            lines.append(f"{machine}: writes {len(own)} {kind}{'s' * (len(own) > 1)} of "
+                         f"{format_size(self.spec.size)} ({where}), removed afterwards")  # fmt: skip
         return lines
 
     def problems(self) -> list[FairlaneError]:
@@ -120,18 +124,15 @@ class Hosts(FleetPlatform):
         folder = self._held.enter_context(scratch(short=True))
         wanted = needs(self.study)
         for need in wanted.values():
-            destination = preflight.destination(self.spec, need.machine)
+            destination = self.spec.reached[need.machine]
             answer = self.spec.connect_timeout / 1e9
             machine = Machine(need.machine, destination, self.run_id, folder, answer)
-            if need.machine == ARRAY:
-                self.array = machine
-            else:
-                self.machines[need.machine] = machine
+            (self.machines if need.machine in self.spec.destinations else self.servers)[need.machine] = machine
         described = await self._build(0.0)
         for lane, below in (self.known or await self._beneath()).items():
             described[lane] |= below
         await self._look_at_ways(described)
-        every = [*self.machines.values(), *([self.array] if self.array else [])]
+        every = self.every
         self.emulated = any(machine.facts.get("emulated") for machine in every)
         watches = {id(team): team for team in self.teams.values()}.values()
         costs: dict[str, Any] = {}
@@ -158,18 +159,18 @@ class Hosts(FleetPlatform):
         """Connects to all machines, undoes what this run may have left there, and builds every lane. Returns their
         descriptions. Raises FairlaneError."""
         wanted = needs(self.study)
-        every = [*self.machines.values(), *([self.array] if self.array else [])]
+        every = self.every
         title = self.study.name
         await together(*(m.connect(patience) for m in every))
         await together(*(m.earlier_keeper() for m in every))
         await together(*(m.become_root() for m in every if wanted[m.name].root))
         await together(*(m.install() for m in every))
         await together(*(m.keep(alone=self.spec.alone, title=title) for m in every))
-        self._report(await leftovers.undo_all([*self.machines.values()], self.array))
+        self._report(await leftovers.undo_all(self.every))
         await together(*(m.look() for m in every))
         await self._prepare()
-        idle = await together(*(busy.watch(machine) for machine in self.machines.values()))
-        self._idle = dict(zip(self.machines, idle, strict=True))
+        idle = await together(*(busy.watch(machine) for machine in every))
+        self._idle = {machine.name: seen for machine, seen in zip(every, idle, strict=True)}
         self.lanes = by_lane(volumes(self.study, self.run_id, self.provisioning))
         self._team_up()
         if not self.known:
@@ -186,11 +187,20 @@ class Hosts(FleetPlatform):
         for lane, own in self.lanes.items():
             await self.teams[lane].devices.settle(lane, own, cells, self.notify)
         self._round = None
-        rows = {lane: (await self.builder.describe(own))[0] for lane, own in self.lanes.items()}
-        return {
-            lane: described_lane(own, rows[lane], self.teams[lane].devices, self.teams[lane].machines)
-            for lane, own in self.lanes.items()
-        }
+        described: dict[str, dict[str, Any]] = {}
+        for lane, own in self.lanes.items():
+            rows = (await self.builder.describe(own))[0]
+            team = self.teams[lane]
+            described[lane] = described_lane(own, rows, team.devices, team.machines)
+            states = await together(*(self.read_back(volume) for volume in own))
+            described[lane] |= states[0][0]
+            described[lane]["conditions"] |= states[0][1]
+        return described
+
+    async def read_back(self, volume: Volume) -> tuple[Mapping[str, str], Mapping[str, Any]]:  # noqa: ARG002
+        """What a hypervisor says of ``volume``: rows of the lane's description, and parameters. Raises RunFailed where
+        it is not as the study has it."""
+        return {}, {}
 
     async def _judge(self) -> None:
         """Raises FairlaneError where a directory or file must not be used, or others load its disk."""
@@ -211,9 +221,9 @@ class Hosts(FleetPlatform):
             below = described[lane].get("behind", {})
             ways: dict[str, dict[str, Any]] = {}
             for volume in own:
-                machine = self.machines[volume.machine]
+                machine = self.named(volume.initiator)
                 ways[machine.name] = await network.look(machine, network.addresses(volume))
-                behind = below.get(machine.name, below) if len(own) > 1 else below
+                behind = below.get(volume.machine, below) if len(own) > 1 else below
                 disks = [disk["name"] for disk in behind.get("disks", ())]
                 links = {way["interface"]: way["speed_mbit"] for way in ways[machine.name].values()
                          if "speed_mbit" in way}  # fmt: skip
@@ -229,16 +239,26 @@ class Hosts(FleetPlatform):
         return await beneath(self.machines, self.lanes, self.notify)
 
     @property
+    def every(self) -> list[Machine]:
+        """All machines, those that serve others last."""
+        return [*self.machines.values(), *self.servers.values()]
+
+    @property
     def builder(self) -> Builder[Volume]:
         first = next(iter(self.machines.values()))
-        return Builder(self._where, folders=first.folders, notes=first.notes)
+        folders = first.folders
+
+        def described(volume: Volume) -> tuple[Step, ...]:
+            return volume.described(folders.device(volume.name))
+
+        return Builder(self._where, lambda volume: volume.find(), described, folders=folders, notes=first.notes)
 
     def _where(self, place: Place, volume: Volume) -> Machine:
-        if place == "target":
-            if self.array is None:
-                raise RunFailed("machine-missing", f"{volume.name}: the study has no array for it")
-            return self.array
-        return self.machines[volume.machine]
+        return self.named(volume.where(place))
+
+    def named(self, name: str) -> Machine:
+        """A machine of the study."""
+        return self.machines[name] if name in self.machines else self.servers[name]
 
     @property
     def _cells(self) -> list[tuple[Any, Any]]:
@@ -312,7 +332,7 @@ class Hosts(FleetPlatform):
     async def _open_watches(self) -> None:
         for team in {id(t): t for t in self.teams.values()}.values():
             folders = team.machines[0].folders
-            team.watch = await Watch.open(team.machines, self.array, folders=folders)
+            team.watch = await Watch.open(team.machines, self.servers.get(ARRAY), folders=folders)
 
     async def _fill(self, wanted: Mapping[str, Sequence[Volume]]) -> None:
         """Fills volumes, one lane after the other: they may share a disk."""
@@ -321,8 +341,8 @@ class Hosts(FleetPlatform):
                 self.notify(f"filling {lane}")
                 await self.teams[lane].devices.fill(own, self._cells)
 
-    def stage(self, block: Block, lane: str) -> HostsStage:
-        return HostsStage(self, block, lane)
+    def stage(self, block: Block, lane: str) -> LivingStage:
+        return LivingStage(self, block, lane)
 
     async def begin(self, block: Block) -> None:
         if self._round != block.index:
@@ -395,9 +415,9 @@ class Hosts(FleetPlatform):
         for team in {id(t): t for t in self.teams.values()}.values():
             await team.watch.close()
             team.watch = Watch()
-        every = [*self.machines.values(), *([self.array] if self.array else [])]
+        every = self.every
         await asyncio.gather(*(machine.release() for machine in every))
-        self._report(await leftovers.undo_all([*self.machines.values()], self.array))
+        self._report(await leftovers.undo_all(self.every))
         for machine in self.machines.values() if final and self.spec.conclude else ():
             with suppress(RunFailed):
                 _, out, _ = await machine.plain(f"cat {machine.folders.run}/concluded 2> /dev/null")
@@ -407,6 +427,3 @@ class Hosts(FleetPlatform):
     async def close(self) -> None:
         await self._take_down(final=True)
         self._held.close()
-
-
-PLUGIN = Hosts

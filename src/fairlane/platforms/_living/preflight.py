@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from shlex import quote
 
 from fairlane.errors import FairlaneError, RunFailed
+from fairlane.living.machine import Machine
 from fairlane.machines import script
 from fairlane.machines.scratch import scratch
 from fairlane.platforms._examined import Line
-from fairlane.platforms.hosts.machine import Machine
-from fairlane.platforms.hosts.needs import ARRAY, Need, install_hint, needs
-from fairlane.platforms.hosts.spec import HostsSpec
-from fairlane.platforms.hosts.volumes import Volume, volumes
+from fairlane.platforms._living.needs import Need, install_hint, needs
+from fairlane.platforms._living.spec import LivingSpec
+from fairlane.platforms._living.volumes import Volume, volumes
 from fairlane.study.spec import Study
 from fairlane.units import format_size
 
@@ -22,26 +22,16 @@ OLDEST_FIO = (3, 1)
 _TRY = 30.0
 
 
-def destination(spec: HostsSpec, name: str) -> str:
-    """How ssh reaches the machine ``name`` of the study."""
-    if name == ARRAY:
-        assert spec.array  # noqa: S101 - machines of this name exist where there is an array
-        return spec.array.machine
-    return spec.machines[name]
-
-
 async def examine(study: Study, *, tried: bool) -> list[Line]:
     """One line per machine and thing; state ``missing`` keeps the study from running."""
     spec = study.platform
-    assert isinstance(spec, HostsSpec)  # noqa: S101 - the study's kind chose this platform
+    assert isinstance(spec, LivingSpec)  # noqa: S101 - the study's kind chose this platform
     with scratch(short=True) as folder:
         wanted = needs(study).values()
         answer = spec.connect_timeout / 1e9
-        machines = [Machine(need.machine, destination(spec, need.machine), "0" * 10, folder, answer) for need in wanted]
+        machines = [Machine(need.machine, spec.reached[need.machine], "0" * 10, folder, answer) for need in wanted]
         own = volumes(study, "0" * 10)
-        parts = await asyncio.gather(
-            *(_one(m, n, [v for v in own if v.machine == m.name], tried) for m, n in zip(machines, wanted, strict=True))
-        )
+        parts = await asyncio.gather(*(_one(m, n, own, tried) for m, n in zip(machines, wanted, strict=True)))
     return [line for lines in parts for line in lines]
 
 
@@ -57,7 +47,8 @@ async def _one(machine: Machine, need: Need, own: Sequence[Volume], tried: bool)
             lines.append(await _root(machine, need))
         lines.append(await programs(machine, [*need.programs], [*need.folders]))
         if all(line.state != "missing" for line in lines):
-            lines += [line for v in own for line in await _volume(machine, v, tried)]
+            lines += [line for v in own if v.machine == machine.name for line in await _volume(machine, v, tried)]
+            lines += await _examined(machine, own)
     except RunFailed as error:
         lines.append(_failed(machine.name, error))
     finally:
@@ -67,6 +58,18 @@ async def _one(machine: Machine, need: Need, own: Sequence[Volume], tried: bool)
 
 def _failed(name: str, error: FairlaneError) -> Line:
     return Line(name, "missing", error.message, error.hint, error.kind)
+
+
+async def _examined(machine: Machine, own: Sequence[Volume]) -> list[Line]:
+    """What the volumes ask of a machine, each question once."""
+    lines = []
+    questions = {v.examination()[machine.name]: v.lane for v in reversed(own) if machine.name in v.examination()}
+    for question, lane in questions.items():
+        _, out, err = await machine.plain('row() { printf \'%s\\t%s\\n\' "$1" "$2"; }\n' + question)
+        rows = script.rows(out)
+        if wrong := rows.get("missing") or err.strip():
+            lines.append(Line(f"{lane} on {machine.name}", "missing", wrong, rows.get("hint", ""), "not-there"))
+    return lines
 
 
 async def _login(machine: Machine) -> Line:

@@ -7,8 +7,8 @@ from fairlane import registry
 from fairlane.errors import FairlaneError
 from fairlane.fleet.volumes import by_lane
 from fairlane.lanes.base import Ground
-from fairlane.platforms.hosts.spec import HostsSpec
-from fairlane.platforms.hosts.volumes import Volume, volumes
+from fairlane.platforms._living.spec import LivingSpec
+from fairlane.platforms._living.volumes import Volume, volumes
 from fairlane.study.spec import Study
 from fairlane.units import format_size
 
@@ -16,7 +16,7 @@ from fairlane.units import format_size
 def unfit(study: Study) -> list[FairlaneError]:
     """Everything that keeps ``study`` from running on any machines."""
     spec = study.platform
-    assert isinstance(spec, HostsSpec)  # noqa: S101 - the study's kind chose this platform
+    assert isinstance(spec, LivingSpec)  # noqa: S101 - the study's kind chose this platform
     if unknown := [*_placeholders(study, spec), *_machines(study, spec)]:
         return unknown
     lanes = by_lane(volumes(study, "0" * 10))
@@ -32,9 +32,9 @@ def unfit(study: Study) -> list[FairlaneError]:
 _PLACEHOLDER = "EDIT-ME"
 
 
-def _placeholders(study: Study, spec: HostsSpec) -> Iterator[FairlaneError]:
+def _placeholders(study: Study, spec: LivingSpec) -> Iterator[FairlaneError]:
     """Values that a preset leaves for the user to fill in."""
-    texts = {f"platform.machines.{name}": where for name, where in spec.machines.items()}
+    texts = {f"platform.machines.{name}": where for name, where in spec.destinations.items()}
     texts |= {f"lanes.{name}.{key}": str(getattr(lane, key, "")) for name, lane in study.lanes.items()
               if not lane.copy_of for key in ("path", "identity", "destroy")}  # fmt: skip
     texts |= {"platform.array.machine": spec.array.machine} if spec.array else {}
@@ -46,7 +46,7 @@ def _placeholders(study: Study, spec: HostsSpec) -> Iterator[FairlaneError]:
             )  # fmt: skip
 
 
-def _machines(study: Study, spec: HostsSpec) -> Iterator[FairlaneError]:
+def _machines(study: Study, spec: LivingSpec) -> Iterator[FairlaneError]:
     for name, lane in study.lanes.items():
         for machine in lane.machines:
             if machine not in spec.machines:
@@ -56,7 +56,7 @@ def _machines(study: Study, spec: HostsSpec) -> Iterator[FairlaneError]:
                 )  # fmt: skip
 
 
-def _steps(study: Study, spec: HostsSpec, lanes: Mapping[str, tuple[Volume, ...]]) -> Iterator[FairlaneError]:
+def _steps(study: Study, spec: LivingSpec, lanes: Mapping[str, tuple[Volume, ...]]) -> Iterator[FairlaneError]:
     ground = Ground(keeps=True, fleet=1, mtu=1500, lanes=study.lanes)
     for name, own in lanes.items():
         first = own[0]
@@ -66,18 +66,16 @@ def _steps(study: Study, spec: HostsSpec, lanes: Mapping[str, tuple[Volume, ...]
                 hint="name an existing array with external:, or a Linux machine with platform.array",
             )  # fmt: skip
             continue
-        if first.spec.initiator == "hypervisor" and first.spec.transport not in ("directory", "file", "device"):
-            yield FairlaneError(
-                "initiator", "platform hosts has no hypervisor for initiator: hypervisor", where=f"lanes.{name}",
-                hint="remove initiator",
-            )  # fmt: skip
+        if wrong := [*first.problems()]:
+            yield from wrong
+            continue
         if first.external and len(own) > 1 and first.transport.backing != "external":
             yield FairlaneError(
                 "external-one-machine",
                 f"one volume of an array cannot be written by {len(own)} machines at once",
                 where=f"lanes.{name}", hint=f"give the lane one machine: machines: [{own[0].machine}]",
             )  # fmt: skip
-        if not first.transport.living:
+        if not first.buildable:
             yield FairlaneError(
                 "transport-unsupported",
                 f"{first.spec.transport} is not available on existing machines",
@@ -114,7 +112,7 @@ def _files(study: Study, lanes: Mapping[str, tuple[Volume, ...]]) -> Iterator[Fa
             )
 
 
-def _sizes(study: Study, spec: HostsSpec, lanes: Mapping[str, tuple[Volume, ...]]) -> Iterator[FairlaneError]:
+def _sizes(study: Study, spec: LivingSpec, lanes: Mapping[str, tuple[Volume, ...]]) -> Iterator[FairlaneError]:
     if not any(own[0].owned for own in lanes.values()):
         return
     for name, load in study.workloads.items():
@@ -128,7 +126,7 @@ def _sizes(study: Study, spec: HostsSpec, lanes: Mapping[str, tuple[Volume, ...]
             )  # fmt: skip
 
 
-def _loads(study: Study, spec: HostsSpec) -> Iterator[FairlaneError]:
+def _loads(study: Study, spec: LivingSpec) -> Iterator[FairlaneError]:
     """Cells that can only be planned; loads that would write over each other's data on one volume."""
     cells = {cell.workload: cell for cell in study.cells()}
     for name, cell in cells.items():

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from fairlane import registry
 from fairlane.errors import FairlaneError
-from fairlane.platforms.hosts.spec import HostsSpec
-from fairlane.platforms.hosts.volumes import Volume, machines_of, volumes
+from fairlane.platforms._living.spec import LivingSpec
+from fairlane.platforms._living.volumes import Volume, machines_of, volumes
 from fairlane.study.spec import Study
 
 _PACKAGES = {
@@ -15,6 +15,7 @@ _PACKAGES = {
     "mount.nfs": "nfs-common (nfs-utils on RHEL)", "wipefs": "util-linux", "bash": "bash", "losetup": "util-linux",
     "gzip": "gzip", "fallocate": "util-linux", "awk": "gawk", "rbd": "ceph-common", "mount.ceph": "ceph-common",
     "exportfs": "nfs-kernel-server (nfs-utils on RHEL)",
+    "virsh": "libvirt-clients (libvirt-client on RHEL)", "qemu-img": "qemu-utils (qemu-img on RHEL)",
     **dict.fromkeys(("postgres", "initdb", "pg_ctl", "psql"), "postgresql (postgresql-server on RHEL)"),
     "pgbench": "postgresql (postgresql-contrib on RHEL)",
     **dict.fromkeys(("mariadbd", "mariadb-install-db", "mariadb"), "mariadb-server"), "sysbench": "sysbench",
@@ -39,14 +40,10 @@ class Need:
         return f"{self.machine}: {root}; programs: {', '.join(self.programs)}"
 
 
-ARRAY = "array"
-"""Name of the platform's array among the machines."""
-
-
 def needs(study: Study) -> dict[str, Need]:
     """Machine -> what the study needs there."""
     spec = study.platform
-    assert isinstance(spec, HostsSpec)  # noqa: S101 - the study's kind chose this platform
+    assert isinstance(spec, LivingSpec)  # noqa: S101 - the study's kind chose this platform
     used = {machine for own in machines_of(study).values() for machine in own}
     result = {name: Need(name) for name in spec.machines if name in used}
     loads = [(registry.load("workloads", cell.kind), cell) for cell in study.cells()]
@@ -54,35 +51,19 @@ def needs(study: Study) -> dict[str, Need]:
         need.programs |= dict.fromkeys(program for load, cell in loads for program in load.calls(cell))
         need.folders |= dict.fromkeys(folder for load, _ in loads for folder in load.folders)
     for volume in volumes(study, "0" * 10):
-        need = result[volume.machine]
-        if _root(volume):
-            need.root[volume.lane] = None
-        need.programs |= dict.fromkeys(initiators(volume))
-        if volume.needs_array:
-            target = result.setdefault(ARRAY, Need(ARRAY))
-            target.root[volume.lane] = None
-            target.programs |= dict.fromkeys(("losetup", *targets(volume)))
-    return result
+        for machine in _roots(volume):
+            result.setdefault(machine, Need(machine)).root[volume.lane] = None
+        for machine, programs in volume.programs().items():
+            result.setdefault(machine, Need(machine)).programs |= dict.fromkeys(programs)
+    order = [*spec.reached]
+    return dict(sorted(result.items(), key=lambda item: order.index(item[0])))
 
 
-def _root(volume: Volume) -> bool:
+def _roots(volume: Volume) -> Iterable[str]:
     try:
-        return volume.root
+        return volume.roots()
     except FairlaneError:  # its steps need a secret that is not here, which ``problems`` asks for
-        return True
-
-
-def initiators(volume: Volume) -> Iterable[str]:
-    """Programs that the volume's machine needs: those of the transport, without those of a target."""
-    return (p for p in volume.transport.programs if p not in _TARGET)
-
-
-def targets(volume: Volume) -> Iterable[str]:
-    """Programs that the array needs for the volume."""
-    return (p for p in volume.transport.programs if p in _TARGET)
-
-
-_TARGET = frozenset({"rpcbind", "rpc.nfsd", "rpc.mountd", "exportfs", "mkfs.ext4", "mkfs.xfs"})
+        return volume.programs()
 
 
 def install_hint(programs: Sequence[str], facts: Mapping[str, str]) -> str:

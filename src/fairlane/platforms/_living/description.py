@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlane.fleet.devices import Devices
-from fairlane.platforms.hosts.machine import Machine
-from fairlane.platforms.hosts.volumes import Volume
+from fairlane.living.machine import Machine
+from fairlane.platforms._living.volumes import Volume
 
 _SHARED = ("kernel", "cpu", "cpus", "memory", "fio", "system")
 _IF_ANY = ("postgresql", "mariadb")
@@ -23,7 +23,7 @@ def described_lane(
     """A lane's description: its path, what its first volume's steps read back, its machines and their properties as
     parameters (``guard.parameters``)."""
     return {
-        "path": list(own[0].transport.path()),
+        "path": list(own[0].path()),
         **rows,
         **devices.description(own),
         "machines": [machine.name for machine in machines],

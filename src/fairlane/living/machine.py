@@ -13,10 +13,10 @@ from pathlib import Path
 from shlex import quote
 
 from fairlane.errors import FairlaneError, RunFailed
+from fairlane.living.destination import LOCAL
 from fairlane.machines import child, library, script
 from fairlane.machines.folders import Folders
 from fairlane.machines.shell import ShellGuest
-from fairlane.platforms.hosts.spec import LOCAL
 
 ANSWER = 30.0
 """Seconds that a machine may take to answer ssh: one that is busy takes many times what an idle one does."""

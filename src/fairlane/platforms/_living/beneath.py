@@ -7,11 +7,11 @@ from typing import Any
 from fairlane.errors import RunFailed, several
 from fairlane.fleet.build import TIMEOUT, shell
 from fairlane.lanes.base import Step
+from fairlane.living.machine import Machine
 from fairlane.machines.behind import Behind, look, probe, problems
 from fairlane.machines.concurrency import together
-from fairlane.platforms.hosts.machine import Machine
-from fairlane.platforms.hosts.spec import HostsSpec
-from fairlane.platforms.hosts.volumes import Volume
+from fairlane.platforms._living.spec import LivingSpec
+from fairlane.platforms._living.volumes import Volume
 
 _SECONDS = 1.0
 """Load in each direction, for each volume."""
@@ -55,7 +55,7 @@ async def looked(machine: Machine, paths: Mapping[str, str]) -> dict[str, Behind
 
 
 async def judged(
-    machine: Machine, own: Sequence[Volume], spec: HostsSpec, *, buffered: bool, writes: bool
+    machine: Machine, own: Sequence[Volume], spec: LivingSpec, *, buffered: bool, writes: bool
 ) -> dict[str, Behind]:
     """Lane -> what lies behind its directory or file on ``machine``. Raises FairlaneError where a path must not be
     used: missing, the same as another one, without direct I/O or room, ..."""

@@ -1,15 +1,17 @@
 """The volumes of a study: which lane uses which machine, with a site for each. Pure."""
 
 import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlane import registry
+from fairlane.errors import FairlaneError
 from fairlane.fleet.devices import FileKind
 from fairlane.fleet.volumes import Bound
 from fairlane.lanes import _medium
-from fairlane.lanes.base import Site, Step
-from fairlane.platforms.hosts.spec import HostsSpec
+from fairlane.lanes.base import Place, Site, Step
+from fairlane.platforms._living.spec import ARRAY, LivingSpec
 from fairlane.study.base import LaneSpec
 from fairlane.study.provisionings import rotated
 from fairlane.study.spec import Study
@@ -23,8 +25,56 @@ class Volume(Bound):
     guest: int
     """Number of the machine among the lane's, from 0."""
     machine: str
+    platform: LivingSpec
     medium: Step | None = None
     """Makes the medium on the array."""
+
+    @property
+    def initiator(self) -> str:
+        """The machine whose network and disks lead to the volume."""
+        return self.machine
+
+    def where(self, place: Place) -> str:
+        """The machine on which steps at ``place`` run."""
+        return ARRAY if place == "target" else self.machine
+
+    def programs(self) -> Mapping[str, tuple[str, ...]]:
+        """Machine -> programs that steps call there."""
+        every = self.transport.programs
+        own = {self.initiator: tuple(p for p in every if p not in _OF_TARGETS)}
+        targets = tuple(p for p in every if p in _OF_TARGETS)
+        return {**own, **({ARRAY: ("losetup", *targets)} if self.needs_array else {})}
+
+    def roots(self) -> tuple[str, ...]:
+        """Machines that must run scripts as root: steps need it, or a block device is opened."""
+        own = not self.transport.stores_files or any(s.root for s in self.steps() if s.place == "initiator")
+        return (*((self.machine,) if own else ()), *((ARRAY,) if self.needs_array else ()))
+
+    def problems(self) -> Iterable[FairlaneError]:
+        """Why the platform cannot build it, whatever the transport can."""
+        if self.spec.initiator == "hypervisor" and self.spec.transport not in ("directory", "file"):
+            yield FairlaneError(
+                "initiator", f"platform {self.platform.kind} has no hypervisor for initiator: hypervisor",
+                where=f"lanes.{self.lane}", hint="remove initiator",
+            )  # fmt: skip
+
+    def examination(self) -> Mapping[str, str]:
+        """Machine -> shell that changes nothing and prints ``missing<TAB>TEXT`` for what keeps the volume from being
+        built there."""
+        return {}
+
+    @property
+    def buildable(self) -> bool:
+        """Whether its steps leave everything else on the machines alone."""
+        return self.transport.living
+
+    def path(self) -> tuple[str, ...]:
+        """The hops from the workload to the medium."""
+        return self.transport.path()
+
+    def find(self) -> str:
+        """Shell that prints its device on its machine."""
+        return self.transport.find()
 
     @property
     def external(self) -> bool:
@@ -52,11 +102,6 @@ class Volume(Bound):
         return str(getattr(self.spec, "path", share))
 
     @property
-    def root(self) -> bool:
-        """Whether its machine must run scripts as root: steps need it, or a block device is opened."""
-        return not self.transport.stores_files or any(step.root for step in self.steps() if step.place == "initiator")
-
-    @property
     def file_kind(self) -> FileKind:
         if self.transport.remade:
             return "made"
@@ -71,14 +116,22 @@ class Volume(Bound):
         medium = (self.medium,) if self.medium else ()
         return (*medium, *self.transport.steps())
 
+    def described(self, link: str) -> tuple[Step, ...]:  # noqa: ARG002
+        """Its steps, and what else is read back once its device is at ``link``."""
+        return self.steps()
+
     def sessions(self) -> tuple[Step, ...]:
         return self.transport.sessions()
+
+
+_OF_TARGETS = frozenset({"rpcbind", "rpc.nfsd", "rpc.mountd", "exportfs", "mkfs.ext4", "mkfs.xfs"})
+"""Programs of transports that run on their targets."""
 
 
 def machines_of(study: Study, provisioning: int = 0) -> dict[str, tuple[str, ...]]:
     """Lane -> its machines, in order. Lanes that may exchange machines have each other's in later provisionings."""
     spec = study.platform
-    assert isinstance(spec, HostsSpec)  # noqa: S101 - the study's kind chose this platform
+    assert isinstance(spec, LivingSpec)  # noqa: S101 - the study's kind chose this platform
     every = {lane: study.lanes[lane].machines or tuple(spec.machines) for lane in study.lanes}
     if exchange := exchanging(study):
         dealt = rotated([every[lane] for lane in exchange], provisioning)
@@ -90,7 +143,7 @@ def exchanging(study: Study) -> list[str]:
     """Lanes that exchange their machines between provisionings: they have as many, which are not the same, and their
     volumes can be reached from any machine. Empty: none do."""
     spec = study.platform
-    assert isinstance(spec, HostsSpec)  # noqa: S101 - as above
+    assert isinstance(spec, LivingSpec)  # noqa: S101 - as above
     every = {lane: study.lanes[lane].machines or tuple(spec.machines) for lane in study.lanes}
     movable = [lane for lane in every if _movable(study.lanes[lane])]
     alike = len({len(every[lane]) for lane in movable}) == 1
@@ -107,8 +160,9 @@ def volumes(study: Study, run: str, provisioning: int = 0) -> tuple[Volume, ...]
     """Every volume of the study, lane by lane, machine by machine. A volume's number gives it its port on the array:
     each provisioning begins to count at another lane."""
     spec = study.platform
-    assert isinstance(spec, HostsSpec)  # noqa: S101 - as above
+    assert isinstance(spec, LivingSpec)  # noqa: S101 - as above
     machines = machines_of(study, provisioning)
+    kind: type[Volume] = registry.load("platforms", spec.kind).volume_class
     result: list[Volume] = []
     for lane in rotated([*study.lanes], provisioning):
         lane_spec = study.lanes[lane]
@@ -117,12 +171,12 @@ def volumes(study: Study, run: str, provisioning: int = 0) -> tuple[Volume, ...]
         for guest, machine in enumerate(own):
             name = lane if len(own) == 1 else f"{lane}-{guest}"
             site = _site(spec, lane_spec, len(result), [*spec.machines].index(machine), run)
-            volume = Volume(bind(name, lane_spec, site), lane, guest, machine)
+            volume = kind(bind(name, lane_spec, site), lane, guest, machine, spec)
             result.append(_exported(volume, spec) if volume.needs_array and spec.array else volume)
     return tuple(result)
 
 
-def _exported(volume: Volume, spec: HostsSpec) -> Volume:
+def _exported(volume: Volume, spec: LivingSpec) -> Volume:
     """``volume`` with a file of the array as its medium."""
     assert spec.array  # noqa: S101 - the caller looked
     title = volume.name
@@ -131,12 +185,12 @@ def _exported(volume: Volume, spec: HostsSpec) -> Volume:
     return replace(volume.at(medium=_medium.path(volume.site.run, title)), medium=step)
 
 
-def _site(spec: HostsSpec, lane: LaneSpec, index: int, host: int, run: str) -> Site:
+def _site(spec: LivingSpec, lane: LaneSpec, index: int, host: int, run: str) -> Site:
     array = spec.array
     paths = len(array.addresses) if array and getattr(lane, "multipath", None) else 1
     addresses = array.addresses[:paths] if array else ()
     port = array.first_port + index if array and array.first_port else 0
     return Site(
         medium="", address=addresses[0] if addresses else "", interface="", index=index, secret=secrets.token_hex(8),
-        addresses=addresses, size=spec.size, host=host, living=True, run=run, port=port,
+        addresses=addresses, size=spec.size, host=host, living=True, run=run, port=port, uri=getattr(spec, "uri", ""),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One trial on hosts."""
+"""One trial on machines that belong to somebody."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING
 from fairlane.errors import RunFailed
 from fairlane.fleet.stage import Crew, FleetStage
 from fairlane.formats import fleet_times
-from fairlane.platforms.hosts.machine import Machine
+from fairlane.living.machine import Machine
 from fairlane.records import Block, FaultKind
 
 if TYPE_CHECKING:
-    from fairlane.platforms.hosts import Hosts
+    from fairlane.platforms._living import LivingPlatform
 
 
-class HostsStage(FleetStage):
-    """A trial on hosts. Nothing here cuts a path: the network and the array belong to somebody."""
+class LivingStage(FleetStage):
+    """A trial. Nothing here cuts a path: the network and the array belong to somebody."""
 
     readonly = True
 
-    def __init__(self, hosts: "Hosts", block: Block, lane: str) -> None:
-        team = hosts.teams[lane]
-        own = hosts.lanes[lane]
-        crew = Crew(team.machines, team.watch, team.devices, own, hosts.spec.settle / 1e9, partial(hosts.broken, lane))
-        super().__init__(crew, block, lane, hosts.study.workloads[block.cell.workload].trial_seconds(block.cell))
+    def __init__(self, platform: "LivingPlatform", block: Block, lane: str) -> None:
+        team = platform.teams[lane]
+        own = platform.lanes[lane]
+        crew = Crew(
+            team.machines, team.watch, team.devices, own, platform.spec.settle / 1e9, partial(platform.broken, lane)
+        )
+        super().__init__(crew, block, lane, platform.study.workloads[block.cell.workload].trial_seconds(block.cell))
 
     def _judge(self, seconds: float) -> None:
         planned_end = self._began[-1] + seconds
@@ -38,7 +40,7 @@ class HostsStage(FleetStage):
         self.outputs["fleet.json"] = json.dumps(fleet).encode()
 
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:  # noqa: ARG002
-        raise RunFailed("fault-unsupported", f"lane {self.lane}: platform hosts cannot inject path failures")
+        raise RunFailed("fault-unsupported", f"lane {self.lane}: existing machines cannot inject path failures")
 
     async def clones(self, count: int) -> Sequence[Mapping[str, float]]:
-        raise RunFailed("clones-unsupported", f"lane {self.lane}: platform hosts cannot create {count} clones")
+        raise RunFailed("clones-unsupported", f"lane {self.lane}: existing machines cannot create {count} clones")

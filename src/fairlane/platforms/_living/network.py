@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlane.machines import script
 from fairlane.machines.base import Guest
-from fairlane.platforms.hosts.volumes import Volume
+from fairlane.platforms._living.volumes import Volume
 
 _HEADERS = 28
 """Bytes of the headers of IPv4 and ICMP in front of ping's payload."""

@@ -1,18 +1,14 @@
 """Leftovers of killed runs on machines: find their folders, end their loads, undo their steps, and nothing else."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairlane.errors import FairlaneError
+from fairlane.living import leftovers
+from fairlane.living.machine import SHARED, Machine
 from fairlane.machines.scratch import scratch
-from fairlane.platforms.base import Notify
-from fairlane.platforms.hosts import leftovers
-from fairlane.platforms.hosts.machine import SHARED, Machine
-from fairlane.platforms.hosts.needs import ARRAY
-from fairlane.platforms.hosts.spec import HostsSpec
-from fairlane.study.spec import Study
 
 _RUN = re.compile(r"[0-9a-f]{10}")
 _FRESH = 60
@@ -56,18 +52,9 @@ class Remains:
     """Whether it belongs to neither that user nor root: its list may say anything."""
 
 
-def machines_of(study: Study) -> dict[str, str]:
-    """Name -> destination of the machines of ``study``, the array last. Raises FairlaneError if it has none."""
-    spec = study.platform
-    if not isinstance(spec, HostsSpec):
-        raise FairlaneError(
-            "platform-other", f"the study is for platform {spec.kind}, which uses no hosts",
-            hint="pass ssh destinations: fairlane hosts clean alpha beta",
-        )  # fmt: skip
-    return {**spec.machines, **({ARRAY: spec.array.machine} if spec.array else {})}
-
-
-async def clean(machines: Mapping[str, str], run: str, notify: Notify, *, dry: bool = False) -> list[str]:
+async def clean(
+    machines: Mapping[str, str], run: str, notify: Callable[[str], None], *, dry: bool = False
+) -> list[str]:
     """Removes what ended runs left on ``machines`` (name -> destination), of ``run`` alone if given; ``dry`` only lists
     it. Returns what could not be removed."""
     stays: list[str] = []
@@ -81,7 +68,7 @@ async def clean(machines: Mapping[str, str], run: str, notify: Notify, *, dry: b
 
 
 async def _machine(
-    name: str, destination: str, run: str, notify: Notify, scratch_folder: Path, *, dry: bool
+    name: str, destination: str, run: str, notify: Callable[[str], None], scratch_folder: Path, *, dry: bool
 ) -> list[str]:
     scout = Machine(name, destination, "0" * 10, scratch_folder)
     await scout.connect()

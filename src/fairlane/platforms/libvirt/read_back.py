@@ -1,0 +1,90 @@
+"""What QEMU has made of a disk, read from QEMU itself (QMP), and held against the study."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+from fairlane.errors import RunFailed
+from fairlane.guard.values import NONE
+from fairlane.machines.base import Guest
+from fairlane.platforms.libvirt.disks import Plug
+
+_TIMEOUT = 60.0
+_CACHE = {"none": (True, True), "writeback": (True, False)}
+"""Mode -> QEMU's ``writeback`` and ``direct``."""
+
+
+async def state(hypervisor: Guest, plug: Plug) -> tuple[Mapping[str, str], Mapping[str, Any]]:
+    """QEMU's state of a disk, for the lane's description, and as parameters (``guard.parameters``). Raises RunFailed
+    where it is not what the study says."""
+    where = plug.controller(0) if plug.device.bus == "virtio-scsi" else plug.alias
+    queues = "num_queues" if plug.device.bus == "virtio-scsi" else "num-queues"
+    asked = {
+        "blocks": {"execute": "query-block"},
+        "version": {"execute": "query-version"},
+        "thread": {"execute": "qom-get", "arguments": {"path": f"/machine/peripheral/{where}", "property": "iothread"}},
+        "queues": {"execute": "qom-get", "arguments": {"path": f"/machine/peripheral/{where}", "property": queues}},
+    }
+    text = "".join(
+        f"{plug.virsh} qemu-monitor-command '{plug.domain}' '{json.dumps(command)}' > {name}\n"
+        for name, command in asked.items()
+    )
+    text += f"{plug.virsh} dumpxml '{plug.domain}' > xml\n"
+    answers = await hypervisor.ask(text, _TIMEOUT)
+    returned = {name: json.loads(answers[name]).get("return") for name in asked}
+    rows = of_disk(plug, returned) | of_xml(plug, answers["xml"].decode(errors="replace"))
+    if wrong := differences(plug, rows):
+        raise RunFailed("lane-state", f"disk {plug.serial} differs from the study:\n" + "\n".join(wrong))
+    return rows, {}
+
+
+def of_disk(plug: Plug, answers: Mapping[str, Any]) -> dict[str, str]:
+    """Rows of a description from QEMU's answers, by name. Pure."""
+    used: Mapping[str, Any] = next((b for b in answers["blocks"] or () if _is(b.get("qdev", ""), plug.alias)), {})
+    medium = used.get("inserted", {})
+    cache = medium.get("cache", {})
+    version = (answers["version"] or {}).get("qemu", {})
+    return {
+        "qemu.version": ".".join(str(version.get(key, "?")) for key in ("major", "minor", "micro")),
+        "qemu.format": str(medium.get("drv", "missing")),
+        "qemu.cache": next(
+            (name for name, (writeback, direct) in _CACHE.items()
+             if (cache.get("writeback"), cache.get("direct")) == (writeback, direct) and not cache.get("no-flush")),
+            ", ".join(f"{key} {str(value).lower()}" for key, value in sorted(cache.items())) or "missing",
+        ),
+        "qemu.read_only": str(medium.get("ro", "missing")).lower(),
+        "qemu.queues": str(answers["queues"]),
+        "qemu.io_thread": str(answers["thread"] or "").rpartition("/")[2] or NONE,
+    }  # fmt: skip
+
+
+def of_xml(plug: Plug, text: str) -> dict[str, str]:
+    """What only libvirt says of the disk: QEMU reports neither ``aio`` nor the IO threads of several. Pure."""
+    for disk in ElementTree.fromstring(text).iterfind("devices/disk"):  # noqa: S314 - of the hypervisor's own libvirt
+        alias, driver = disk.find("alias"), disk.find("driver")
+        if alias is not None and driver is not None and alias.get("name") == plug.alias:
+            threads = [thread.get("id", "?") for thread in driver.iterfind("iothreads/iothread")]
+            return {"libvirt.io": driver.get("io", "missing"), "libvirt.iothreads": ", ".join(threads) or NONE}
+    return {"libvirt.io": "missing", "libvirt.iothreads": "missing"}
+
+
+def _is(qdev: str, alias: str) -> bool:
+    return alias in qdev.split("/")
+
+
+def differences(plug: Plug, rows: Mapping[str, str]) -> Iterable[str]:
+    """Where ``rows`` are not what the study says."""
+    device, threads = plug.device, plug.threads
+    expected = {
+        "qemu.format": device.format,
+        "qemu.cache": device.cache,
+        "qemu.read_only": str(plug.read_only).lower(),
+        "qemu.queues": str(device.queues),
+        "libvirt.io": device.aio,
+    }
+    if device.vq_mapping:  # libvirt before 10.0 ignores it
+        expected["libvirt.iothreads"] = ", ".join(map(str, threads))
+    else:
+        expected["qemu.io_thread"] = f"iothread{threads[0]}" if threads else NONE
+    return [f"{key} is {rows[key]}, expected {value}" for key, value in expected.items() if rows[key] != value]
