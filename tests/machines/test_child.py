@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root chooses the next pid")
 
 _COMMON = """
-import asyncio, os, signal, subprocess, time
+import asyncio, os, signal, subprocess, sys, time
 from pathlib import Path
 from fairlane.machines.child import end, signal_group
 
@@ -79,4 +79,26 @@ async def main():
     assert child.returncode == -signal.SIGKILL
 
 asyncio.run(main())
+""")
+
+
+def test_pipes_are_closed_though_others_hold_them() -> None:
+    run("""
+import gc, warnings
+warnings.simplefilter("error")
+warned = []
+sys.unraisablehook = lambda event: warned.append(event.exc_value)
+
+async def main():
+    child = await asyncio.create_subprocess_exec(
+        "sh", "-c", "setsid sh -c 'echo $$; exec sleep 600' & wait", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, start_new_session=True
+    )
+    other = int(await child.stdout.readline())
+    await end(child)
+    assert lives(other)
+
+asyncio.run(main())
+gc.collect()
+assert not warned, warned
 """)

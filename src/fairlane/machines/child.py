@@ -37,7 +37,8 @@ def _parent(pid: int) -> int | None:
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
-    """Kills a process that leads its group, and the group; returns once it is gone.
+    """Kills a process that leads its group, and the group; returns once it is gone and its pipes are closed: what was
+    not read from them is lost.
 
     Polls instead of calling ``process.wait()``, which also waits until all holders of its pipes close them: the master
     of an SSH connection holds those of a killed session as long as the session's command runs on the other side.
@@ -46,6 +47,8 @@ async def end(process: asyncio.subprocess.Process) -> None:
         signal_group(process.pid, signal.SIGKILL)
     while process.returncode is None:
         await asyncio.sleep(_LOOK)
+    process._transport.close()  # noqa: SLF001 - asyncio closes pipes at their end, which other holders put off
+    await asyncio.sleep(0)  # the event loop closes them
 
 
 async def ends(process: asyncio.subprocess.Process, seconds: float) -> bool:
