@@ -65,10 +65,11 @@ class Tier:
     """Where its tests are: collecting all takes longer than some tiers' tests."""
 
     def command(self, *more: str) -> list[str]:
-        return [PYTEST, "-m", self.marks, *NO_CACHE, *self.options, *more, *self.folders]
+        return [PYTEST, "-m", self.marks, *NO_CACHE, *SLOWEST, *self.options, *more, *self.folders]
 
 
 PYTEST, NO_CACHE = f"{BIN}/pytest", ("-p", "no:cacheprovider")
+SLOWEST = ("--durations=15", "--durations-min=20")
 
 
 PLAIN = Tier("plain", "not lab and not cluster and not speed", ("-n", "3", "--dist", "loadgroup"))
