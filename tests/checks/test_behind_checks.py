@@ -151,6 +151,36 @@ def test_thin_and_full(beside: Beside, run_check: RunCheck) -> None:
     assert list(found[1].evidence.values()) == [0.91]
 
 
+# --- unsafe_cache
+
+
+@pytest.mark.parametrize(
+    ("cache", "rw", "found"), [("unsafe", "randwrite", 1), ("unsafe", "randread", 0), ("writeback", "randwrite", 0)]
+)
+def test_flushes_that_are_dropped(run_check: RunCheck, cache: str, rw: str, found: int) -> None:
+    made = made_beside(
+        Figures({"iops": 1000.0}), Figures({"iops": 1000.0}), f"rw: [{rw}]", lane=f", device: {{cache: {cache}}}"
+    )
+    findings = run_check("unsafe_cache", made)
+    assert [one.severity for one in findings] == ["warning"] * found
+
+
+@pytest.mark.parametrize(
+    ("aio", "provisioning", "rw", "found"),
+    [
+        ("native", "thin", "randwrite", 1),
+        ("native", "thin", "randread", 0),
+        ("native", "thick", "randwrite", 0),
+        ("threads", "thin", "randwrite", 0),
+    ],
+)
+def test_native_aio_on_thin_volumes(run_check: RunCheck, aio: str, provisioning: str, rw: str, found: int) -> None:
+    lane = f", device: {{aio: {aio}}}, conditions: {{provisioning: {provisioning}}}"
+    made = made_beside(Figures({"iops": 1000.0}), Figures({"iops": 1000.0}), f"rw: [{rw}]", lane=lane)
+    findings = run_check("native_sparse", made)
+    assert [(one.severity, set(one.lanes)) for one in findings] == [("warning", {"sound", "odd"})] * found
+
+
 # --- flush_promise, write_cache
 
 NOTHING = {"write": "volatile", "sync": "nothing", "words": "nobarrier."}

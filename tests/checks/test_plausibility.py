@@ -98,6 +98,12 @@ def test_a_cap_on_bandwidth(told):
     assert not proof["double"]
 
 
+@pytest.mark.parametrize(("seconds", "odd"), [(3, 0), (30, 1)])
+def test_what_a_bucket_has_saved_up_is_no_excess_in_a_short_trial(told, seconds, odd):
+    limited = Figures({"iops": 515.0}, context={"load": {"runtime_ms": 1000 * seconds}})
+    assert len(told("above_cap", limited, sound=figures({"iops": 1.0}), lane=", cap_iops: 500")) == odd
+
+
 def test_steps_of_counting_are_no_excess(told):
     short = Figures({"iops": 540.0}, steps={"iops": 0.1})
     assert told("above_cap", short, lane=", cap_iops: 500", sound=figures({"iops": 1.0})) == []

@@ -7,6 +7,9 @@ from fairlane.records import Evidence
 
 _OVER = 0.02
 """Limiters work by token buckets: one second's worth saved up is 1.7 % of a minute."""
+_SAVED = 0.1
+"""Seconds' worth that QEMU's has always saved up when a trial begins (``util/throttle.c``): more than that share of a
+short one."""
 _DOUBLE = 0.1
 """Two jobs at a cap each come to twice the cap, less what each missed of it (study 003: 1.98 and 1.984 times)."""
 
@@ -26,9 +29,10 @@ class AboveCap(TrialCheck):
             if cap is None or (value := trial.metric(metric)) is None:
                 continue
             factor = value / unit / cap
-            if factor <= 1 + _OVER + trial.step(metric):
-                continue
             double = abs(factor - 2) <= 2 * _DOUBLE
+            saved = _SAVED / trial.seconds if trial.seconds else 0.0
+            if factor <= 1 + trial.step(metric) + (0 if double else max(_OVER, saved)):
+                continue
             yield Oddity(
                 metric,
                 "critical",

@@ -40,7 +40,14 @@ def read_back(device: GuestDevice, serial: str, link: str) -> Step:
     """A step that reads back the guest's device at ``link`` and changes nothing."""
     pattern, read = _SERIALS[device.bus]
     file = pattern.partition("*")[2].partition("/")[2]  # serial, device/vpd_pg80
-    expect = {"device.serial": serial, "device.bus": device.bus, "device.queues": str(device.queues)}
+    expect = {
+        "device.serial": serial,
+        "device.bus": device.bus,
+        "device.queues": str(device.queues),
+        "device.write_cache": "write back" if device.flags.writeback else "write through",
+        "device.logical_block_size": str(device.block_size),
+        "device.physical_block_size": str(device.block_size),
+    }
     return Step(
         name="the guest's device",
         place="initiator",
@@ -64,7 +71,9 @@ done
 set -- /sys/block/$b/mq/*; [ -e "$1" ] || set --
 row device.queues $#
 tell device.nr_requests /sys/block/$b/queue/nr_requests
-for k in scheduler max_sectors_kb physical_block_size discard_max_bytes; do tell device.$k /sys/block/$d/queue/$k; done
+for k in write_cache scheduler max_sectors_kb logical_block_size physical_block_size discard_max_bytes; do
+  tell device.$k /sys/block/$d/queue/$k
+done
 """,
         expect=expect,
     )

@@ -121,6 +121,8 @@ _ALL = (
               values.count_or_text, of_vm=True),
     Parameter("image_format", "machine", "image format", "controlled", "format of the file behind a disk: raw, qcow2",
               of_vm=True),
+    Parameter("device_options", "machine", "device options", "controlled", "keys of the guest device that are not at "
+              "their defaults: discard, queue_size, packed, ...", of_vm=True),
     Parameter("volume_mode", "machine", "volume mode", "controlled", "Block or Filesystem; file or device", of_vm=True),
     Parameter("provisioning", "machine", "provisioning", "controlled", "allocation of the volume: thin, thick"),
     Parameter("disk_size", "machine", "disk size", "controlled", "size of the volume", values.size, units.format_size),

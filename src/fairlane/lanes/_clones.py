@@ -34,7 +34,7 @@ class CloneLane(LaneSpec):
         return self
 
     def known(self) -> Mapping[str, Any]:
-        return {**super().known(), "multipath": NONE, "flush": "honoured"}
+        return {"flush": "honoured", **super().known(), "multipath": NONE}
 
 
 SpecT = TypeVar("SpecT", bound=CloneLane)

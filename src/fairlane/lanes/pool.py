@@ -41,7 +41,8 @@ class PoolSpec(LaneSpec):
 
     def known(self) -> Mapping[str, Any]:
         missing = ("multipath", "path_settings", "link_speed", "link_delay", "mtu")
-        return {**super().known(), **dict.fromkeys(missing, NONE), "transport": "libvirt pool"}
+        return {**super().known(), **dict.fromkeys(missing, NONE), "transport": "libvirt pool",
+                "provisioning": "thin" if self.sparse else "thick"}  # fmt: skip
 
 
 class Pool(Transport[PoolSpec]):

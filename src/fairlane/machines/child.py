@@ -47,7 +47,8 @@ async def end(process: asyncio.subprocess.Process) -> None:
         signal_group(process.pid, signal.SIGKILL)
     while process.returncode is None:
         await asyncio.sleep(_LOOK)
-    process._transport.close()  # noqa: SLF001 - asyncio closes pipes at their end, which other holders put off
+    # asyncio closes pipes at their end, which other holders put off, and has no public function for it
+    process._transport.close()  # type: ignore[attr-defined]
     await asyncio.sleep(0)  # the event loop closes them
 
 

@@ -25,7 +25,8 @@ class HostsSpec(LivingSpec):
         return self.machines
 
     def known(self) -> Mapping[str, Any]:
-        none = ("bus", "io_threads", "queues", "cache_mode", "aio", "controllers", "image_format", "cpu_pinning")
+        none = ("bus", "io_threads", "queues", "cache_mode", "aio", "controllers", "image_format",
+                "device_options", "cpu_pinning")  # fmt: skip
         return {
             **super().known(),
             "initiator": "host",

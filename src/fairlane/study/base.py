@@ -126,6 +126,8 @@ class LaneSpec(Strict):
             object.__setattr__(self, "initiator", allowed[0])  # the model is frozen
         if self.device and self.initiator == "guest":
             raise ValueError("device: requires initiator: hypervisor, because an initiator in the guest has no device")
+        if self.device and self.device.throttle and not (self.cap_iops or self.cap_mibs):
+            raise ValueError("device.throttle: needs the lane's cap_iops or cap_mibs")
         return self
 
 

@@ -33,9 +33,12 @@ platform:
 baseline: blk
 lanes:
   blk: {transport: local, device: {bus: virtio-blk, io_threads: per-disk, queues: 2, aio: io_uring}}
-  blk-qcow2: {transport: local, device: {bus: virtio-blk, io_threads: 2, aio: native, format: qcow2}}
+  blk-qcow2:
+    transport: local
+    device: {bus: virtio-blk, io_threads: 2, aio: native, cache: directsync, format: qcow2, cluster_size: 256k,
+      queue_size: 64, packed: true, detect_zeroes: "on"}
   scsi: {transport: local, device: {bus: virtio-scsi, controllers: 2, io_threads: 1, queues: 2, cache: writeback}}
-  nvme: {transport: local, device: {bus: nvme, queues: 2}}
+  nvme: {transport: local, cap_iops: 50000, device: {bus: nvme, queues: 2, throttle: true, cache: unsafe}}
   outside: {transport: iscsi, initiator: hypervisor, chap: true, header_digest: true}
 workloads:
   main: {kind: fio, runtime: 1s, prefill: false}

@@ -79,8 +79,11 @@ VARIED = (
     "queues",
     "controllers",
     "cache_mode",
+    "write_ack",
+    "flush",
     "aio",
     "image_format",
+    "device_options",
     "volume_mode",
     "provisioning",
 )

@@ -12,10 +12,13 @@ SPREAD = Plug("qemu:///system", "vm1", "0123456789", 2, GuestDevice(io_threads=2
 BLOCK: dict[str, Any] = {
     "device": "",
     "qdev": f"/machine/peripheral/{SPREAD.alias}/virtio-backend",
-    "inserted": {"drv": "raw", "ro": False, "cache": {"writeback": True, "direct": True, "no-flush": False}},
+    "inserted": {
+        **{"drv": "raw", "ro": False, "detect_zeroes": "off", "iops": 0, "bps": 0},
+        "cache": {"writeback": True, "direct": True, "no-flush": False},
+    },
 }
 VERSION = {"qemu": {"major": 9, "minor": 2, "micro": 0}}
-ANSWERS = {"blocks": [BLOCK], "version": VERSION, "thread": "", "queues": 2}
+ANSWERS = {"blocks": [BLOCK], "version": VERSION, "thread": "", "queues": 2, "queue_size": 256, "packed": False}
 
 
 def xml(inside: str) -> str:
@@ -44,11 +47,13 @@ def test_queues_are_spread_or_the_run_stops(inside: str, found: list[str]) -> No
     ("cache", "shown"),
     [
         ({"writeback": True, "direct": False, "no-flush": False}, "writeback"),
-        ({"writeback": False, "direct": True, "no-flush": False}, "direct true, no-flush false, writeback false"),
+        ({"writeback": False, "direct": True, "no-flush": False}, "directsync"),
+        ({"writeback": False, "direct": False, "no-flush": False}, "writethrough"),
+        ({"writeback": True, "direct": False, "no-flush": True}, "unsafe"),
         ({"writeback": True, "direct": True, "no-flush": True}, "direct true, no-flush true, writeback true"),
     ],
 )
-def test_other_cache_modes_are_differences(cache: dict[str, bool], shown: str) -> None:
+def test_cache_modes_have_names(cache: dict[str, bool], shown: str) -> None:
     block = {**BLOCK, "inserted": {**BLOCK["inserted"], "cache": cache}}
     rows = of_disk(SPREAD, {**ANSWERS, "blocks": [block]})
     assert rows["qemu.cache"] == shown

@@ -152,7 +152,7 @@ class LabSpec(PlatformSpec):
         where = "a file of this machine" if self.medium.file else "null_blk"
         took = "" if self.medium.file else f", {format_duration(self.medium.latency)} per I/O"
         none = ("bus", "io_threads", "queues", "cache_mode", "aio", "volume_mode", "provisioning", "controllers",
-                "image_format")  # fmt: skip
+                "image_format", "device_options")  # fmt: skip
         return {
             **super().known(),
             "initiator": "guest",

@@ -47,7 +47,12 @@ class Disk(Volume):
         """Its disk."""
         spec = self._libvirt
         domain = spec.machines[self.machine].domain
-        return Plug(spec.uri, domain, self.site.run, self.site.index, self.device, read_only=self.kept)
+        limits: dict[str, int] = {}
+        if self.device.throttle and self.spec.cap_iops:
+            limits["total_iops_sec"] = round(self.spec.cap_iops)
+        if self.device.throttle and self.spec.cap_mibs:
+            limits["total_bytes_sec"] = round(self.spec.cap_mibs * 2**20)
+        return Plug(spec.uri, domain, self.site.run, self.site.index, self.device, read_only=self.kept, limits=limits)
 
     def problems(self) -> Iterable[FairlaneError]:
         if self.hosted and self.device.bus == "nvme":
@@ -56,6 +61,11 @@ class Disk(Volume):
             )
         if self.hosted and self.device.vq_mapping and self.device.bus != "virtio-blk":
             yield self._problem("vq_mapping is only for virtio-blk on platform libvirt", "remove vq_mapping")
+        if self.hosted and self.device.queue_size and self.device.bus != "virtio-blk":
+            yield self._problem("libvirt sets queue_size of virtio-blk only", "remove queue_size")
+        for key in ("cluster_size", "preallocation"):
+            if self.hosted and getattr(self.device, key) and not self._image:
+                yield self._problem(f"only images in platform.folder have a {key}", f"remove {key}")
         if not self.hosted and self.transport.backing == "machine":
             yield self._problem("a local lane is a disk of the hypervisor", "add device: {bus: virtio-blk}")
         if self.site.index >= MOST_DISKS:
@@ -150,6 +160,15 @@ class Libvirt(LivingPlatform):
         if not volume.hosted:
             return {}, {}
         return await read_back.state(self.named(volume.hypervisor), volume.plug)
+
+    async def _beneath(self) -> Mapping[str, Mapping[str, Any]]:
+        seen = await super()._beneath()
+        dropped = {lane for lane, spec in self.study.lanes.items() if spec.device and spec.device.flags.no_flush}
+        return {
+            lane: {key: read_back.without_flushes(tree) if key == "behind" and lane in dropped else tree
+                   for key, tree in rows.items()}
+            for lane, rows in seen.items()
+        }  # fmt: skip
 
 
 PLUGIN = Libvirt

@@ -4,8 +4,8 @@ All that a lane adds to a domain carries the run's id in its alias, or is number
 only, so that a domain that restarts has none of it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from shlex import quote
 from xml.sax.saxutils import quoteattr
 
@@ -37,6 +37,8 @@ class Plug:
     """Number of the volume in the run."""
     device: GuestDevice
     read_only: bool = False
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """libvirt's names of limits (``total_iops_sec``) -> per second; of a disk that is throttled."""
 
     @property
     def serial(self) -> str:
@@ -93,7 +95,9 @@ class Plug:
     def _controller(self, number: int) -> Step:
         own = self.threads
         thread = f" iothread='{own[number % len(own)]}'" if own else ""
-        xml = f"<driver queues='{self.device.queues}'{thread}/><alias name='{self.controller(number)}'/></controller>"
+        packed = " packed='on'" if self.device.packed else ""
+        driver = f"<driver queues='{self.device.queues}'{thread}{packed}/>"
+        xml = f"{driver}<alias name='{self.controller(number)}'/></controller>"
         attach = self._attach(f'printf %s%s "$head" {quote(xml)}')
         return Step(
             f"SCSI controller {number} for {self.domain}", "hypervisor",
@@ -112,8 +116,11 @@ head="<controller type='scsi' index='$i' model='virtio-scsi'>"
         own = self.threads
         blk = device.bus == "virtio-blk"
         driver = {
-            "name": "qemu", "type": device.format, "cache": device.cache, "io": device.aio, "discard": "unmap",
+            "name": "qemu", "type": device.format, "cache": device.cache, "io": device.aio, "discard": device.discard,
+            **({"detect_zeroes": device.detect_zeroes} if device.detect_zeroes != "off" else {}),
             **({"queues": str(device.queues)} if blk else {}),
+            **({"queue_size": str(device.queue_size)} if blk and device.queue_size else {}),
+            **({"packed": "on"} if blk and device.packed else {}),
             **({"iothread": str(own[0])} if blk and own and not device.vq_mapping else {}),
         }  # fmt: skip
         attributes = " ".join(f"{key}={quoteattr(value)}" for key, value in driver.items())
@@ -130,9 +137,14 @@ address="<address type='drive' controller='$i' bus='0' target='0' unit='0'/>"
 """
         )
         head = f"<driver {attributes}>{inside}</driver>" if inside else f"<driver {attributes}/>"
-        only = "<readonly/>" if self.read_only else ""
+        size, limits = device.block_size, "".join(f"<{key}>{value}</{key}>" for key, value in self.limits.items())
+        more = "".join((
+            "<readonly/>" if self.read_only else "",
+            f"<iotune>{limits}</iotune>" if limits else "",
+            f"<blockio logical_block_size='{size}' physical_block_size='{size}'/>" if size != 512 else "",
+        ))  # fmt: skip
         tail = (f"<target dev='{self.target}' bus='{_ELEMENTS[device.bus]}'/><serial>{self.serial}</serial>"
-                f"{only}<alias name='{self.alias}'/>")  # fmt: skip
+                f"{more}<alias name='{self.alias}'/>")  # fmt: skip
         return Step(
             f"disk {self.serial} for {self.domain}", "hypervisor",
             apply=f"""
@@ -192,9 +204,10 @@ done
 
 
 def image(folder: str, name: str, size: int, device: GuestDevice, run: str) -> Step:
-    """An image of ``size`` bytes in ``folder`` on the hypervisor, allocated in full."""
+    """An image of ``size`` bytes in ``folder`` on the hypervisor, which has room for all of it."""
     file = quote(image_path(folder, name, run))
-    how = "falloc" if device.format == "raw" else "metadata"
+    allocated = device.preallocation or ("falloc" if device.format == "raw" else "metadata")
+    options = f"preallocation={allocated}" + (f",cluster_size={device.cluster_size}" if device.cluster_size else "")
     return Step(
         f"an image in {folder} for {name}", "hypervisor",
         apply=f"""
@@ -206,7 +219,7 @@ esac
 free=$(($(stat -f -c '%a * %S' {quote(folder)})))
 [ $free -gt $(({size} + {size} / 20)) ] || fail "{folder} has $free bytes free; the image needs {size} plus 5 %"
 [ ! -e {file} ] || fail "{file} is there already"
-qemu-img create -q -f {device.format} -o preallocation={how} {file} {size}
+qemu-img create -q -f {device.format} -o {options} {file} {size}
 # a session's QEMU runs as its user, whose folder it is; a system's libvirt gives the image to QEMU's user itself
 chown --reference={quote(folder)} {file}
 """,

@@ -9,23 +9,28 @@ from fairlane.errors import RunFailed
 from fairlane.guard.values import NONE
 from fairlane.machines.base import Guest
 from fairlane.platforms.libvirt.disks import Plug
+from fairlane.study.guest_device import CACHE_MODES
 
 _TIMEOUT = 60.0
-_CACHE = {"none": (True, True), "writeback": (True, False)}
-"""Mode -> QEMU's ``writeback`` and ``direct``."""
 
 
 async def state(hypervisor: Guest, plug: Plug) -> tuple[Mapping[str, str], Mapping[str, Any]]:
     """QEMU's state of a disk, for the lane's description, and as parameters (``guard.parameters``). Raises RunFailed
     where it is not what the study says."""
-    where = plug.controller(0) if plug.device.bus == "virtio-scsi" else plug.alias
-    queues = "num_queues" if plug.device.bus == "virtio-scsi" else "num-queues"
-    asked = {
+    scsi = plug.device.bus == "virtio-scsi"
+    path = f"/machine/peripheral/{plug.controller(0) if scsi else plug.alias}"
+    properties = {
+        "thread": "iothread",
+        "queues": "num_queues" if scsi else "num-queues",
+        "queue_size": "virtqueue_size" if scsi else "queue-size",
+        "packed": "packed",
+    }
+    asked: dict[str, Any] = {
         "blocks": {"execute": "query-block"},
         "version": {"execute": "query-version"},
-        "thread": {"execute": "qom-get", "arguments": {"path": f"/machine/peripheral/{where}", "property": "iothread"}},
-        "queues": {"execute": "qom-get", "arguments": {"path": f"/machine/peripheral/{where}", "property": queues}},
-    }
+        **{name: {"execute": "qom-get", "arguments": {"path": path, "property": property_}}
+           for name, property_ in properties.items()},
+    }  # fmt: skip
     text = "".join(
         f"{plug.virsh} qemu-monitor-command '{plug.domain}' '{json.dumps(command)}' > {name}\n"
         for name, command in asked.items()
@@ -49,12 +54,17 @@ def of_disk(plug: Plug, answers: Mapping[str, Any]) -> dict[str, str]:
         "qemu.version": ".".join(str(version.get(key, "?")) for key in ("major", "minor", "micro")),
         "qemu.format": str(medium.get("drv", "missing")),
         "qemu.cache": next(
-            (name for name, (writeback, direct) in _CACHE.items()
-             if (cache.get("writeback"), cache.get("direct")) == (writeback, direct) and not cache.get("no-flush")),
+            (name for name, flags in CACHE_MODES.items()
+             if (cache.get("writeback"), cache.get("direct"), cache.get("no-flush")) == flags),
             ", ".join(f"{key} {str(value).lower()}" for key, value in sorted(cache.items())) or "missing",
         ),
+        "qemu.cluster_size": str(medium.get("image", {}).get("cluster-size", NONE)),
         "qemu.read_only": str(medium.get("ro", "missing")).lower(),
+        "qemu.detect_zeroes": str(medium.get("detect_zeroes", "missing")),
+        **{f"qemu.{qemu}": str(medium.get(qemu, "missing")) for qemu in ("iops", "bps")},
         "qemu.queues": str(answers["queues"]),
+        "qemu.queue_size": str(answers["queue_size"]),
+        "qemu.packed": str(answers["packed"]).lower(),
         "qemu.io_thread": str(answers["thread"] or "").rpartition("/")[2] or NONE,
     }  # fmt: skip
 
@@ -69,6 +79,15 @@ def of_xml(plug: Plug, text: str) -> dict[str, str]:
     return {"libvirt.io": "missing", "libvirt.iothreads": "missing"}
 
 
+def without_flushes(behind: Mapping[str, Any]) -> dict[str, Any]:
+    """``behind`` of a lane in whose disk QEMU drops the guest's flushes, which the guest cannot see; of several
+    machines an object by machine. Pure."""
+    if "flush" not in behind:
+        return {name: without_flushes(tree) if isinstance(tree, Mapping) else tree for name, tree in behind.items()}
+    words = "cache unsafe: QEMU drops the guest's flushes. A completed write may be only in the memory of its host."
+    return {**behind, "flush": {"write": "memory", "sync": "nothing", "words": words}}
+
+
 def _is(qdev: str, alias: str) -> bool:
     return alias in qdev.split("/")
 
@@ -81,7 +100,13 @@ def differences(plug: Plug, rows: Mapping[str, str]) -> Iterable[str]:
         "qemu.cache": device.cache,
         "qemu.read_only": str(plug.read_only).lower(),
         "qemu.queues": str(device.queues),
+        "qemu.packed": str(device.packed).lower(),
+        **({"qemu.queue_size": str(device.queue_size)} if device.queue_size else {}),
+        **({"qemu.cluster_size": str(device.cluster_size)} if device.cluster_size else {}),
         "libvirt.io": device.aio,
+        "qemu.detect_zeroes": device.detect_zeroes,
+        "qemu.iops": str(plug.limits.get("total_iops_sec", 0)),
+        "qemu.bps": str(plug.limits.get("total_bytes_sec", 0)),
     }
     if device.vq_mapping:  # libvirt before 10.0 ignores it
         expected["libvirt.iothreads"] = ", ".join(map(str, threads))

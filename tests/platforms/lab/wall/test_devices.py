@@ -54,6 +54,9 @@ def test_every_disk_is_the_one_that_it_should_be(hall: SharedLab) -> None:
     assert told["blk"]["qemu.io_threads"] == "io.blk.0 io.blk.1 io.blk.2"
     assert told["blk-qcow2"]["qemu.format"] == "qcow2"
     assert told["scsi"]["qemu.cache"] == "writeback"
+    options = ("qemu.cluster_size", "qemu.queue_size", "qemu.packed", "qemu.detect_zeroes", "device.write_cache")
+    assert [told["blk-qcow2"][row] for row in options] == ["262144", "64", "true", "on", "write through"]
+    assert (told["nvme"]["qemu.limits"], told["nvme"]["qemu.cache"]) == ("iops-total 50000", "no-flush, writeback")
     assert told["nvme"]["qemu.io_thread"] == "none"
     with hall.left_as_it_was("the test of guest devices"):
         hall.runner.run(_every_disk(lab, of_the_guest))

@@ -1,5 +1,6 @@
 """Disks as QEMU's words: what is dealt out to what, and what is refused before anything is made."""
 
+import asyncio
 import re
 from collections import Counter
 from dataclasses import replace
@@ -16,6 +17,7 @@ from fairlane.platforms.lab.wall import command as machine
 from fairlane.platforms.lab.wall import disks, hypervisor, layout, pinning, qemu_probe
 from fairlane.platforms.lab.wall.command import Machine
 from fairlane.platforms.lab.wall.pinning import Thread
+from fairlane.study.guest_device import CACHE_MODES, CacheMode
 from fairlane.study.load import parse_study
 from tests.words import kind
 
@@ -97,10 +99,88 @@ def test_files_have_aio_and_cache_and_modelled_media_none() -> None:
     _, lanes = volumes("{aio: io_uring, cache: writeback, format: qcow2}", 1, ", medium: {file: true}")
     below, image = disks.parts(v.at(medium="/scratch/medium0") for v in lanes["disk"]).blockdevs
     assert below["aio"] == "io_uring"
-    assert below["cache"] == {"direct": False}
-    assert image == {"driver": "qcow2", "file": below["node-name"], "cache": {"direct": False}, "discard": "unmap",
+    assert below["cache"] == {"direct": False, "no-flush": False}
+    assert image == {"driver": "qcow2", "file": below["node-name"], "cache": below["cache"], "discard": "unmap",
                      "node-name": "v0"}  # fmt: skip
     assert "aio" not in parts("{aio: native}").blockdevs[0]
+
+
+@pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi"])
+@pytest.mark.parametrize("mode", CACHE_MODES)
+def test_cache_modes(bus: str, mode: CacheMode) -> None:
+    flags = CACHE_MODES[mode]
+    made = parts(f"{{bus: {bus}, cache: {mode}}}", 1)
+    assert made.blockdevs[0]["cache"] == {"direct": flags.direct, "no-flush": flags.no_flush}
+    assert made.devices[-1].get("write-cache", "on") == ("on" if flags.writeback else "off")
+    _, lanes = volumes(f"{{bus: {bus}, cache: {mode}}}", 1)
+    for other, (_, direct, no_flush) in CACHE_MODES.items():
+        found = disks.disk_state(lanes["disk"][0], answers(direct=direct, no_flush=no_flush), [], "")
+        same = (direct, no_flush) == (flags.direct, flags.no_flush)
+        assert bool(found.wrong) != same, other
+
+
+def test_options_of_virtio() -> None:
+    words = "queue_size: 512, packed: true, block_size: 4096, discard: ignore, detect_zeroes: on"
+    made = parts(f"{{bus: virtio-blk, {words}}}", 1)
+    assert made.devices[0].items() >= {
+        "queue-size": 512, "packed": True, "logical_block_size": 4096, "physical_block_size": 4096
+    }.items()  # fmt: skip
+    assert made.blockdevs[0].items() >= {"discard": "ignore", "detect-zeroes": "on"}.items()
+    controller, disk = parts(f"{{bus: virtio-scsi, {words}}}", 1).devices
+    assert controller.items() >= {"virtqueue_size": 512, "packed": True}.items()
+    assert disk["logical_block_size"] == 4096
+
+
+@pytest.mark.parametrize(
+    ("device", "least", "most"),
+    [
+        ("{preallocation: falloc}", 2**23, 2**23),
+        ("{format: qcow2, preallocation: full, cluster_size: 1m}", 2**23, 2**24),
+        ("{format: qcow2, preallocation: metadata}", 2**16, 2**20),
+    ],
+)
+def test_images_are_allocated_as_asked(tmp_path: Path, device: str, least: int, most: int) -> None:
+    _, lanes = volumes(device, 1, ", medium: {file: true, size: 8m}")
+    volume = lanes["disk"][0].at(medium=str(tmp_path / "medium"))
+    asyncio.run(hypervisor.images([volume]))
+    assert least <= (tmp_path / "medium").stat().st_blocks * 512 <= most
+
+
+def test_a_throttled_disk_has_the_lanes_caps() -> None:
+    capped = "{transport: local, cap_iops: 500, cap_mibs: 4, device: DEVICE}"
+    _, lanes = volumes("{format: qcow2, throttle: true}", 2, ", medium: {file: true}", capped)
+    made = disks.parts(v.at(medium="/scratch/medium") for v in lanes["disk"])
+    limits = {"iops-total": 500, "bps-total": 4 * 2**20}
+    assert [o for o in made.objects if o["qom-type"] == "throttle-group"] == [
+        {"qom-type": "throttle-group", "id": f"limit{n}", "limits": limits} for n in range(2)
+    ]
+    names = [node["node-name"] for node in made.blockdevs[:3]]
+    assert names == ["f0", "i0", "v0"]
+    assert [node.get("file") for node in made.blockdevs[:3]] == [None, "f0", "i0"]
+    assert made.blockdevs[2]["throttle-group"] == "limit0"
+    ((path, name, wanted),) = disks.properties(lanes["disk"][0])
+    assert (path, name) == ("/objects/limit0", "limits")
+    state = disks.DiskState({}, {}, ())
+    assert not disks.with_property(state, name, {**limits, "iops-read": 0}, wanted).wrong
+    assert disks.with_property(state, name, {**limits, "iops-total": 0}, wanted).wrong
+
+
+@pytest.mark.parametrize(
+    ("device", "word"),
+    [
+        ("{queue_size: 300}", "power of 2"),
+        ("{bus: nvme, packed: true}", "NVMe"),
+        ("{bus: nvme, cache: directsync}", "NVMe"),
+        ("{detect_zeroes: unmap, discard: ignore}", "discard: unmap"),
+        ("{cluster_size: 64k}", "qcow2"),
+        ("{format: qcow2, cluster_size: 3m}", "4k to 2m"),
+        ("{throttle: true}", "cap_iops"),
+        ("{aio: native, cache: unsafe}", "directsync"),
+    ],
+)
+def test_what_cannot_be_set_together(device: str, word: str) -> None:
+    with pytest.raises(FairlaneError, match=word):
+        volumes(device, 1)
 
 
 def test_a_secret_is_a_file_beside_the_machine_and_no_word() -> None:
@@ -153,7 +233,7 @@ def test_what_would_not_be_what_it_is_called_is_refused(device: str, count: int,
 
 def test_what_qemu_lacks_is_said_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qemu_probe, "maps_queues", lambda _: False)
-    monkeypatch.setattr(qemu_probe, "opens", lambda aio, _: f"no {aio}")
+    monkeypatch.setattr(qemu_probe, "opens", lambda device: f"no {device.aio}")
     monkeypatch.setattr(qemu, "version", lambda: "7.2")
     asked = "{io_threads: 2, queues: 2, vq_mapping: true, aio: native}"
     mapping, aio, *_ = refused(asked, 2, ", cpus: 2, medium: {file: true}")
@@ -227,8 +307,9 @@ workloads:
     assert all("platform.clock: wall" in p.hint for p in told)
 
 
-def answers(*, drv: str = "file", direct: bool = True) -> list[dict[str, Any]]:
-    return [{"node-name": f"v{n}", "drv": drv, "cache": {"direct": direct, "no-flush": False, "writeback": True}}
+def answers(*, drv: str = "file", direct: bool = True, no_flush: bool = False) -> list[dict[str, Any]]:
+    return [{"node-name": f"v{n}", "drv": drv, "detect_zeroes": "off",
+             "cache": {"direct": direct, "no-flush": no_flush, "writeback": True}}
             for n in range(8)]  # fmt: skip
 
 

@@ -23,11 +23,16 @@ _INTERFACE = "mgmt"
 
 
 async def images(volumes: Iterable[Volume]) -> None:
-    """Creates the images of volumes whose format is not raw. Raises RunFailed."""
+    """Creates the images of volumes for which an empty file is not enough. Raises RunFailed."""
     for volume in volumes:
-        if (wanted := disks.device(volume).format) == "raw":
+        spec = disks.device(volume)
+        if spec.format == "raw" and not spec.preallocation:
             continue
-        command = ("qemu-img", "create", "-q", "-f", wanted, volume.site.medium, str(volume.site.size))
+        options = (
+            *(("-o", f"cluster_size={spec.cluster_size}") if spec.cluster_size else ()),
+            *(("-o", f"preallocation={spec.preallocation}") if spec.preallocation else ()),
+        )
+        command = ("qemu-img", "create", "-q", "-f", spec.format, *options, volume.site.medium, str(volume.site.size))
         done = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
         _, stderr = await done.communicate()
         if done.returncode:
@@ -113,6 +118,9 @@ async def disk_state(vm: Vm, volume: Volume) -> disks.DiskState:
     if disks.device(volume).bus != "nvme":
         thread = await vm.execute("qom-get", path=f"/machine/peripheral/{disks.qdev(volume)}", property="iothread")
     state = disks.disk_state(volume, nodes, threads, thread)
+    for path, property_, wanted in disks.properties(volume):
+        value = await vm.execute("qom-get", path=path, property=property_)
+        state = disks.with_property(state, property_, value, wanted)
     if state.wrong:
         raise RunFailed("lane-state", f"{volume.name} differs from the study:\n" + "\n".join(state.wrong))
     return state

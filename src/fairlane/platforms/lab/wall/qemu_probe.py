@@ -53,10 +53,10 @@ def _ask(command: str, **arguments: Any) -> Mapping[str, Any]:
     return query((json.dumps({"execute": command, "arguments": arguments}),))[0]
 
 
-def opens(aio: str, cache_mode: str) -> str:
+def opens(device: GuestDevice) -> str:
     """Why QEMU cannot open a file in the scratch folder with these settings (by trying); empty: it can."""
-    node = {"driver": "file", "filename": "probe", "node-name": "probe", "aio": aio}
-    answer = _ask("blockdev-add", **node, cache={"direct": cache_mode == "none"})
+    node = {"driver": "file", "filename": "probe", "node-name": "probe", "aio": device.aio}
+    answer = _ask("blockdev-add", **node, cache={"direct": device.flags.direct, "no-flush": device.flags.no_flush})
     return str(answer["error"]["desc"]) if "error" in answer else ""
 
 
@@ -160,6 +160,12 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             "virtio-blk has it from QEMU 9.0, virtio-scsi from 10.0; otherwise remove vq_mapping",
         )
     own = volume.transport.backing == "machine"
+    if device.preallocation and not (own and spec.medium.file):
+        yield (
+            "device.preallocation",
+            "preallocation needs a file on this machine, and this lane has none",
+            "set platform.medium.file: true with transport: local, or remove preallocation",
+        )
     if device.format != "raw" and not (own and spec.medium.file):
         yield (
             "device.format",
@@ -180,6 +186,6 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             f"this QEMU has no driver {needed['driver']}, which {volume.spec.transport} needs",
             f"install qemu-block-extra{alternative}",
         )
-    if own and spec.medium.file and (reason := opens(device.aio, device.cache)):
+    if own and spec.medium.file and (reason := opens(device)):
         yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {reason}",
                "set TMPDIR to a folder on another file system, or set another aio or cache")  # fmt: skip
