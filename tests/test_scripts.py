@@ -445,7 +445,7 @@ def test_ci_runs_everything_from_anywhere_and_ends_with_the_sum(built: Machine) 
     assert marks(built) == TIERS
     first = next(call for call in built.calls("uv", "pytest") if call.split()[1] not in ("--version", "sync"))
     assert first.endswith("fairlane --version; fairlane run fake --blocks 2 --out run"), "the wheel, before the tests"
-    assert all("--slow 1/8" in call for call in built.calls("pytest"))
+    assert all("--slow 1/16" in call for call in built.calls("pytest"))
 
 
 @pytest.mark.parametrize("roomy", [True, False])
@@ -472,8 +472,8 @@ def test_the_commit_picks_the_slow_tests(built: Machine) -> None:
     built.program("git", "echo 0000002")
     done = built.run("bash", str(built.checkout / ".ci/run"))
     assert done.returncode == 0, done.stderr
-    assert "slow tests: part 3 of 8 (make test SLOW=3/8)" in done.stdout
-    assert all("--slow 3/8" in call for call in built.calls("pytest"))
+    assert "slow tests: part 3 of 16 (make test SLOW=3/16)" in done.stdout
+    assert all("--slow 3/16" in call for call in built.calls("pytest"))
 
 
 @pytest.mark.parametrize(("target", "slow"), [("test", "none"), ("test-all", "all")])

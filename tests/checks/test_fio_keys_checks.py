@@ -26,9 +26,9 @@ FLUSH = {
 
 @pytest.fixture
 def real(beside, disk, tmp_path):
-    """``real(workload)``: a run of one cell whose trials are one real trial."""
+    """``real(workload)``: a run of one cell whose trials are one real trial, of ``ios`` I/Os if that is given."""
 
-    def make(workload, **fields):
+    def make(workload, ios=0, **fields):
         keys = f"size: 8m, {workload}"
         (cell,) = beside(Figures(), Figures(), keys).cells()
         # jobs begin some 30 ms apart on a busy machine
@@ -36,6 +36,10 @@ def real(beside, disk, tmp_path):
         out = tmp_path / "out"
         out.mkdir(exist_ok=True)
         script = PLUGIN.script(short, (str(disk),), 5)
+        if ios:  # a stalled disk does a few within the time
+            timed, counted = "\ntime_based=1\nruntime=400ms\n", f"\nnumber_ios={ios}\nio_size=1g\n"
+            assert timed in script
+            script = script.replace(timed, counted)
         subprocess.run(["sh", "-eu", "-c", script], cwd=out, check=True, timeout=60)
         files = {f.name: f.read_bytes() for f in out.iterdir()}
         seen = PLUGIN.observe(short, files)
@@ -80,7 +84,7 @@ def test_sound_trials_are_no_finding(real, run_check, workload):
 
 @needs_fio
 def test_more_syncs_than_were_asked_for_are_said(real, run_check):
-    (found, *_) = run_check("achieved_syncs", real("rw: [randrw], rwmixread: [50], fdatasync: [8]"))
+    (found, *_) = run_check("achieved_syncs", real("rw: [randrw], rwmixread: [50], fdatasync: [8]", 500))
     assert (found.severity, found.kind) == ("info", "syncs")
     (proof,) = found.evidence.values()
     assert proof["writes"] / proof["syncs"] < 8 == proof["asked"]
