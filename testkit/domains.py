@@ -25,6 +25,7 @@ class Domains(Libvirtd):
 
     def __init__(self, *names: str) -> None:
         super().__init__()
+        self._definitions: dict[str, str] = {}
         self.hosts = (Array(), *(Host(name) for name in names))
         """The array, which there is none of, has the first number."""
 
@@ -43,15 +44,21 @@ class Domains(Libvirtd):
                 saved.furnish(folder, host, self.hosts, self.client, made)
                 for path in (folder, *folder.iterdir()):
                     os.chown(path, NOBODY, NOBODY)
-                self.virsh("create", "/dev/stdin", given=self._xml(host, number, made))
-            ports = {host.name: self._port(host.name) for host in self.hosts[1:]}
-            self.client.write({wishes.ARRAY: 9, **ports}, self.hosts)
-            for host in self.hosts[1:]:
-                self._reached(host.name)
+                self._definitions[host.name] = self._xml(host, number, made)
+            self.switch_on(*self._definitions)
         except BaseException:
             self._held.close()
             raise
         return self
+
+    def switch_on(self, *names: str) -> None:
+        """Starts domains that do not run, and waits for them."""
+        for name in names:
+            self.virsh("create", "/dev/stdin", given=self._definitions[name])
+        ports = {host.name: self._port(host.name) for host in self.hosts[1:]}
+        self.client.write({wishes.ARRAY: 9, **ports}, self.hosts)
+        for name in names:
+            self._reached(name)
 
     def environment(self) -> dict[str, str]:
         """The environment in which ``ssh NAME`` reaches the domains."""

@@ -17,14 +17,21 @@ _REAPER = """
 import ctypes, os, signal, subprocess, sys
 ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: the machines become children of this process
 daemon = subprocess.Popen(sys.argv[1:])
+def again(*_):
+    global daemon
+    daemon.terminate()
+    daemon.wait()
+    daemon = subprocess.Popen(sys.argv[1:])
 signal.signal(signal.SIGTERM, lambda *_: daemon.terminate())
+signal.signal(signal.SIGHUP, again)
 while True:
     try:
         os.wait()
     except ChildProcessError:
         break
 """
-"""Reaps machines that have ended: in a container often nobody else does, and libvirt takes a zombie for alive."""
+"""Reaps machines that have ended: in a container often nobody else does, and libvirt takes a zombie for alive. SIGHUP
+restarts the daemon."""
 _QEMU = """
 stdio_handler = "file"
 security_driver = "none"
@@ -56,7 +63,7 @@ class Libvirtd:
             under = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         self.log = self.folder / "log"
         with self.log.open("wb") as log:
-            daemon = subprocess.Popen(
+            self._daemon = subprocess.Popen(
                 [*under, sys.executable, "-c", _REAPER, "libvirtd"],
                 env=os.environ | {key: str(self.folder / name) for key, name in homes.items()},
                 cwd="/",
@@ -64,10 +71,10 @@ class Libvirtd:
                 stderr=log,
                 start_new_session=True,
             )
-        self._held.callback(self._end, daemon)
+        self._held.callback(self._end)
         socket = self.folder / "run/libvirt/libvirt-sock"
         while not socket.exists():
-            assert daemon.poll() is None, self.log.read_text()
+            assert self._daemon.poll() is None, self.log.read_text()
             time.sleep(0.05)
         self.uri = f"qemu+unix:///session?socket={socket}"
         return self
@@ -76,6 +83,18 @@ class Libvirtd:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._held.close()
+
+    def restart(self) -> None:
+        """Restarts the daemon; machines go on."""
+        pid = self.folder / "run/libvirt/libvirtd.pid"
+        earlier = pid.read_text()
+        self._daemon.send_signal(signal.SIGHUP)
+        while not pid.exists() or pid.read_text() in ("", earlier) or self._refuses():
+            assert self._daemon.poll() is None, self.log.read_text()
+            time.sleep(0.05)
+
+    def _refuses(self) -> bool:
+        return bool(subprocess.run(["virsh", "-c", self.uri, "uri"], capture_output=True, check=False).returncode)
 
     def virsh(self, *words: str, given: str | None = None) -> str:
         """What virsh prints."""
@@ -108,8 +127,8 @@ class Libvirtd:
             os.chown(path, NOBODY, NOBODY)
         return path
 
-    def _end(self, daemon: "subprocess.Popen[bytes]") -> None:
+    def _end(self) -> None:
         for name in self.virsh("list", "--name").split():
             self.virsh("destroy", name)
-        daemon.send_signal(signal.SIGTERM)
-        daemon.wait()
+        self._daemon.send_signal(signal.SIGTERM)
+        self._daemon.wait()

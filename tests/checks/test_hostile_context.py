@@ -19,7 +19,8 @@ KEYS = (
     "allocated_bytes", "unwritten_reads", "conditions", "prefill", "direct", "rw", "rwmixread", "bs", "iodepth",
     "numjobs", "fleet", "rate_iops", "size", "disk_size", "engine", "link_speed", "mtu", "ramp", "runtime",
     "metric_definition", "nodes", "nics", "speed", "failed", "platform", "node_probes",
-    "host_disks", "host", "temperatures", "celsius", "limit", "throttles", "governors", "vda", "machine", "disks",
+    "host_disks", "host", "programs",
+    "temperatures", "celsius", "limit", "throttles", "governors", "vda", "machine", "disks",
     "behind", "probed", "stack", "kind", "identity", "flash", "write_bytes", "medium", "flush", "words", "sync", "thin",
     "volumes", "used", "free_bytes", "options", "fstype", "server", "verdict", "ratio", "lanes", "base", "new",
 )  # fmt: skip

@@ -436,6 +436,46 @@ def test_a_machine_that_others_keep_busy(beside, run_check, context, kind, own):
     assert proof.get("own") == (None if own is None else pytest.approx(own, abs=0.001))
 
 
+def test_others_that_keep_a_machine_busy_are_named(beside, run_check):
+    context = {"cpu": {"by_place": PLACES, "window_ios": 1e4}, "programs": {"java": 0.5, "mysqld": 2.5, "cron": 0.1}}
+    made = beside(figures(machine=FULL_MACHINE, load={"runtime_ms": 1000}, **context), FINE)
+    hosts = parse_study(HOSTS, "hosts.yaml").platform
+    (found,) = run_check("cpu_bound", replace(made, study=made.study.model_copy(update={"platform": hosts})))
+    assert "(mysqld: 2.50, java: 0.50 CPUs)" in found.message
+
+
+# --- other_programs
+
+
+@pytest.mark.parametrize(
+    ("odd", "sound", "says"),
+    [
+        ({}, {}, []),
+        ({"cron": 0.39}, {"cron": 0.39}, []),
+        ({"mysqld": 0.8}, {"mysqld": 0.4}, [("everywhere", "mysqld", ())]),
+        (
+            {"nbdkit": 0.8, "mysqld": 1.0},
+            {"mysqld": 1.0},
+            [("everywhere", "mysqld", ()), ("one-sided", "nbdkit", ("odd",))],
+        ),
+        ({"vm1": {"mysqld": 0.1}, "vm2": {"mysqld": 0.9}}, {"mysqld": 0.1}, [("one-sided", "mysqld", ("odd",))]),
+        ({"mysqld": "x", "y": None}, "z", []),
+    ],
+)
+def test_programs_of_others_are_named(beside, run_check, odd, sound, says):
+    four = {"machine": {"cpus": 4}}
+    made = beside(figures(programs=odd, **four), figures(programs=sound, **four), blocks=3)
+    found = run_check("other_programs", made)
+    assert [(f.kind, f.evidence["program"], f.lanes) for f in found] == says
+
+
+def test_a_program_that_ran_once_is_none(beside, run_check):
+    made = beside(figures(programs={"updatedb": 3.0}, machine={"cpus": 4}), figures(programs={}), blocks=3)
+    once = [replace(o, context={**o.context, "programs": {}}) if o.block else o for o in made.observations]
+    assert run_check("other_programs", made)
+    assert run_check("other_programs", replace(made, observations=tuple(once))) == []
+
+
 def test_the_models_only_core_is_no_finding(told):
     busy = figures(machine={"busy": 1.0})
     assert told("cpu_bound", busy, busy, modelled=True) == []

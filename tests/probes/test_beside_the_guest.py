@@ -136,6 +136,8 @@ def test_what_neither_the_run_nor_the_kernel_used_others_took() -> None:
     after = snapshot(user=1160, idle=530, steal=10, up=101, own=60, child=90, ended=5, kernel=20)
     values = probe("system_hypervisor").observe(before, after, LOAD).context["system_hypervisor"]
     assert (values["others"], values["steal"]) == (100 / 200, 10 / 200)
+    one, two = (text.replace("root 10", "root 10 99") for text in (before, after))  # 99 is a machine of the run
+    assert probe("system_hypervisor").observe(one, two, LOAD).context["system_hypervisor"]["others"] == 0.0
     without = probe("system_hypervisor").observe(before.replace("root 10", ""), after, LOAD)
     assert "others" not in without.context["system_hypervisor"]
 

@@ -143,6 +143,19 @@ _SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"}
 """fio's engines that wait for each I/O, at any iodepth (fio's manual, I/O engine)."""
 
 
+def programs(trial: Trial) -> Mapping[str, float] | None:
+    """Program -> CPUs used; of several machines on the one on which it used most. None: not known."""
+    tree = at(trial.observation.context, "programs")
+    if not isinstance(tree, Mapping):
+        return None
+    most: dict[str, float] = {}
+    for machine in (tree, *tree.values()):
+        for name in machine if isinstance(machine, Mapping) else ():
+            if (value := number(machine, name)) is not None:
+                most[str(name)[:40]] = max(value, most.get(str(name)[:40], 0.0))
+    return most
+
+
 @dataclass(frozen=True)
 class Oddity:
     """Something odd about one trial."""

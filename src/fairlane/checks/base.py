@@ -56,6 +56,7 @@ class Check(ABC):
       the volume counted.
     * ``host_disks``: of all disks of the machine that did anything, name -> ``reads``, ``read_bytes``, ``writes``,
       ``write_bytes``, ``flushes``, ``flush_ms``, ``busy`` (share of the time); of a fleet by machine.
+    * ``programs``: CPUs that programs used which are not the run's, by name; of a fleet by machine.
     * ``host``: ``temperatures``: sensor -> ``celsius``, ``limit``, ``alarm``, ``disk``; ``throttles`` of its CPUs;
       ``governors``: name -> CPU frequency policies that have it; ``links``: interface -> bits per second; of a fleet by
       machine.

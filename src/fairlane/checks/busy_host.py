@@ -18,6 +18,7 @@ class BusyHost(Check):
     machines on the same hardware. The evidence has the pressure (PSI), which the run's own load has a part in."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
+        where = "the hypervisor" if evidence.study.platform.living else "this host"
         known = [trial for trial in trials(evidence) if trial.context("system_hypervisor", "others") is not None]
         for key, kind, who in (
             ("others", "others", "other programs"),
@@ -31,9 +32,9 @@ class BusyHost(Check):
             yield self.finding(
                 kind,
                 "warning",
-                f"this host was busy: {who} took {median(taken):.0%} of its CPU time in {len(taken)} of {len(known)} "
+                f"{where} was busy: {who} took {median(taken):.0%} of its CPU time in {len(taken)} of {len(known)} "
                 f"trials (at most {max(taken):.0%}). They delay virtual machines at random, so intervals are wide "
-                "whatever the lanes do. Run the study again while the host is idle",
+                f"whatever the lanes do. Run the study again while {where} is idle",
                 evidence={
                     "trials": len(taken),
                     "of": len(known),

@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fairlane.checks._trials import Oddity, Trial, TrialCheck, at, number
+from fairlane.checks._trials import Oddity, Trial, TrialCheck, at, number, programs
 from fairlane.records import Evidence
 
 _BUSY = 0.95
 """Wake-ups and ticks take the rest even on a machine that never waits (as in ``generator_bound``)."""
 _STEAL = 0.02
 """Share of all CPUs: on four, 8 % of the CPU that serves the I/O, at worst; the margin for throughput is 5 %."""
+_NAMED = 2
+"""Other programs named, at most."""
 _OWN = 0.5
 """Share of the busy time below which the load, and what serves it, are not what made a living machine busy."""
 
@@ -29,7 +31,7 @@ class CpuBound(TrialCheck):
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
         for oddity in _odd(trial, ("machine",), "the machine", ""):
             own = _own(trial) if evidence.study.platform.living and oddity.kind == "busy" else None
-            yield oddity if own is None or own[0] >= _OWN else _others(oddity, *own)
+            yield oddity if own is None or own[0] >= _OWN else _others(oddity, *own, programs(trial) or {})
         nodes = at(trial.observation.context, "nodes")
         oddities = [
             oddity
@@ -67,18 +69,24 @@ def _odd(trial: Trial, path: Sequence[str], who: str, kind: str) -> Iterator[Odd
         )
 
 
-def _others(busy: Oddity, share: float, threads: bool) -> Oddity:
+def _others(busy: Oddity, share: float, threads: bool, used: Mapping[str, float]) -> Oddity:
     """``busy`` of a machine on which the load and its path took but ``share`` of the busy time. ``threads``: as for
-    ``_own``."""
+    ``_own``; ``used``: CPUs that other programs used."""
     of = "the load and its path" if threads else "the load's own processes"
     who = "other programs" if threads else "other programs, or kernel threads of the path,"
     return replace(
         busy,
         kind="others-busy",
         message=f"{busy.message}, only {share:.0%} of that with {of},",
-        why=f"{who} used the machine's CPUs, so the lane may be faster than shown",
-        proof={**busy.proof, "own": share},
+        why=f"{who} used the machine's CPUs{_named(used)}, so the lane may be faster than shown",
+        proof={**busy.proof, "own": share, **({"programs": dict(used)} if used else {})},
     )
+
+
+def _named(used: Mapping[str, float]) -> str:
+    """Those that used most."""
+    most = sorted(used, key=lambda name: -used[name])[:_NAMED]
+    return f" ({', '.join(f'{name}: {used[name]:.2f}' for name in most)} CPUs)" if most else ""
 
 
 def _own(trial: Trial) -> tuple[float, bool] | None:

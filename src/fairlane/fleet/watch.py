@@ -58,10 +58,13 @@ class Watch:
         target: Startable | None = None,
         hypervisor: tuple[Startable, str] | None = None,
         folders: Folders = OWN,
+        *,
+        living: bool = False,
     ) -> "Watch":
         """Opens sessions with running machines. ``hypervisor``: the machine, and shell that sets the variables of its
-        probes (``MACHINES``, ...). Raises RunFailed."""
-        opening = [Session.open(guest, clock.functions(folders.run) + functions("guest", folders)) for guest in guests]
+        probes (``MACHINES``, ...). ``living``: the guests have other work. Raises RunFailed."""
+        observing = clock.functions(folders.run) + functions("guest", folders, living=living)
+        opening = [Session.open(guest, observing) for guest in guests]
         if target:
             opening.append(Session.open(target, functions("target", folders)))
         if hypervisor:
@@ -101,11 +104,12 @@ class Watch:
                 await session.close()
 
 
-def functions(place: Observed, folders: Folders = OWN) -> str:
-    """Shell functions of a session: ``snapshot WHEN FILE...`` prints a snapshot of every probe of the place."""
+def functions(place: Observed, folders: Folders = OWN, *, living: bool = False) -> str:
+    """Shell functions of a session: ``snapshot WHEN FILE...`` prints a snapshot of every probe of the place, those
+    for ``living`` machines only there."""
     captures = []
     for name, probe in registry.every("probes"):
-        if probe.place == place:
+        if probe.place == place and (living or not probe.living):
             text = (probe.live or probe.capture).strip()
             captures.append(f"echo '{_MARK}{name}'\n{{ {text}\n}}")
     whole = 'capture "$@"' if place == "hypervisor" else _WHOLE

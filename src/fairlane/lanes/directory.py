@@ -77,11 +77,19 @@ row file.filesystem "$(stat -f -c %T "$f")"
                 remove=f"""
 [ -e {at} ] || exit 0
 d=$(cut -d' ' -f2- {at})
+was=$(cut -d' ' -f1 {at})
+a=$d
+while [ ! -d "$a" ]; do a=${{a%/*}}; a=${{a:-/}}; done
+# removed with the file, or renamed, unless another file system is mounted there now, or none any more
+if [ "$a" != "$d" ] && [ "$(stat -c %d "$a")" = "${{was%:*}}" ]; then
+  d=$(stat -c '%d:%i %n' "$a"/*/ "$a"/.[!.]*/ 2> /dev/null | sed -n "s/^$was //p" | head -n 1)
+  [ -n "$d" ] || exit 0
+fi
 if [ -e "$d/{name}" ] || [ -L "$d/{name}" ]; then
   rm -f "$d/{name}" "$d/{name}".??????
 else
   rm -f "$d/{name}".??????
-  [ "$(stat -c %d:%i "$d")" = "$(cut -d' ' -f1 {at})" ] || {{ printf '%s leads elsewhere since the run began: \
+  [ "$(stat -c %d:%i "$d")" = "$was" ] || {{ printf '%s leads elsewhere since the run began: \
 its file may be left where it was\n' "$d" >&2; exit 1; }}
 fi
 """,

@@ -24,6 +24,9 @@ class Probe(ABC):
     virtual: ClassVar[bool] = True
     """Runs also under the virtual clock, where every word of a script changes the figures."""
 
+    living: ClassVar[bool] = False
+    """Runs only on machines that have other work (``Platform.living``)."""
+
     place: ClassVar[Literal["guest", "target", "hypervisor", "node"]] = "guest"
     """The observed machine. ``target``: the array, if Fairlane set it up. ``hypervisor``: the machine that runs the
     guests; ``$MACHINES`` holds the process ids of the virtual machines, ``$VCPUS`` and ``$IO_THREADS`` the ids of

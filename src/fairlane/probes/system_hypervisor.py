@@ -1,8 +1,8 @@
 """Pressure and context switches, disks and NICs of the machine that runs the guests, of all that runs there; and the
 share of its CPU time that other programs took.
 
-Own are Fairlane and all its descendants: the machines, the programs that measure. What neither they nor the kernel's
-threads used, others did.
+Own are the run's machines, and Fairlane or its connection with all descendants: the programs that measure. What
+neither they nor the kernel's threads used, others did.
 """
 
 import re
@@ -12,7 +12,7 @@ from fairlane.probes._system import EVERYTHING, System, cpu_ticks
 from fairlane.probes.base import counter
 from fairlane.records import Figures
 
-_ROOT = re.compile(r"^root (\d+)$", re.MULTILINE)
+_ROOTS = re.compile(r"^root (\d[\d ]*)$", re.MULTILINE)
 _PROCESS = re.compile(r"^process (\d+) \(.*\) (.*)$", re.MULTILINE)
 _KERNEL = "2"
 """Pid of kthreadd, the parent of the kernel's threads."""
@@ -21,9 +21,11 @@ _KERNEL = "2"
 class SystemHypervisor(System):
     place = "hypervisor"
     key = "system_hypervisor"
-    # $PPID: the shell of a snapshot is Fairlane's child. Processes that end meanwhile cannot be read.
+    # $PPID: the shell of a snapshot is a child of Fairlane, or of its connection. Processes that end meanwhile cannot
+    # be read.
     capture: ClassVar[str] = EVERYTHING + (
-        '; echo "root $PPID"; for f in /proc/[0-9]*/stat; do { read -r l < $f && echo "process $l"; } 2>/dev/null; done'
+        "; echo root $PPID $MACHINES; "
+        'for f in /proc/[0-9]*/stat; do { read -r l < $f && echo "process $l"; } 2>/dev/null; done'
     )
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:
@@ -46,9 +48,10 @@ class SystemHypervisor(System):
 
 
 def _spent(text: str) -> int | None:
-    """Ticks that Fairlane, its descendants (those that have ended too) and the kernel's threads have used; None: not
-    known."""
-    root = _ROOT.search(text)
+    """Ticks that the run's own processes, their descendants (those that have ended too) and the kernel's threads have
+    used; None: not known."""
+    named = _ROOTS.search(text)
+    roots = frozenset(named[1].split()) if named else frozenset()
     parents: dict[str, str] = {}
     ticks: dict[str, tuple[int, int]] = {}
     for pid, rest in _PROCESS.findall(text):
@@ -56,20 +59,20 @@ def _spent(text: str) -> int | None:
         if len(fields) > 14 and all(counter(field) is not None for field in fields[11:15]):
             parents[pid] = fields[1]
             ticks[pid] = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
-    if not root or root[1] not in parents:
+    if not roots & parents.keys():
         return None
     spent = 0
     for pid, (alive, ended) in ticks.items():
         if pid == _KERNEL or parents[pid] == _KERNEL:
             spent += alive
-        elif _descends(pid, root[1], parents):
+        elif _descends(pid, roots, parents):
             spent += alive + ended
     return spent
 
 
-def _descends(pid: str, root: str, parents: dict[str, str]) -> bool:
+def _descends(pid: str, roots: frozenset[str], parents: dict[str, str]) -> bool:
     for _ in range(len(parents)):  # a snapshot is not taken at one moment: pids may go round in circles
-        if pid == root:
+        if pid in roots:
             return True
         if pid not in parents:
             return False

@@ -235,6 +235,6 @@ JOB_MEANS: Mapping[str, str] = {"lat_mean": "ios", "sync_lat_mean": "syncs"}
 _RULES: Mapping[str, Callable[[Named, Sequence[float]], Any]] = {
     "load": _load, "fio": _fio, "disk": _sum, "machine": _busiest, "cpu": _cpu, "net": _net, "generator": _weighted,
     "generator_step": _weighted, "conditions": _conditions, "system": _weighted, "start": _nothing,
-    "paths": _paths, "jobs": _jobs, "host_disks": _each, "host": _each,
+    "paths": _paths, "jobs": _jobs, "host_disks": _each, "host": _each, "programs": _each,
 }  # fmt: skip
 """Key of the context -> function that merges it; a result of None is left out."""

@@ -152,8 +152,8 @@ exec "$0" -D -e -f "$1/sshd_config"
 
 @contextmanager
 def sshd(folder: Path) -> Iterator[Sshd]:
-    """A running one, root's login by key; as hosts ``alpha`` and ``beta``, with another host's key as ``wrong``, with
-    no key of the user's as ``denied``, at a port where nobody listens as ``closed``."""
+    """A running one, root's login by key; as hosts ``alpha`` and ``beta``, over ``alpha`` as ``behind``, with another
+    host's key as ``wrong``, with no key of the user's as ``denied``, at a port where nobody listens as ``closed``."""
     program, library = debian.sshd()
     (folder / "passwd").write_text(debian.USERS)
     reserved = reserve_port()
@@ -169,8 +169,9 @@ def sshd(folder: Path) -> Iterator[Sshd]:
         f"StrictModes no\nUsePAM no\nPidFile {folder / 'pid'}\nPermitRootLogin yes\nPasswordAuthentication no\n"
     )
     entries = {
-        "alpha": ("known", port, "user"), "beta": ("known", port, "user"), "wrong": ("known-other", port, "user"),
-        "unknown": ("empty", port, "user"), "denied": ("known", port, "other"), "closed": ("known", 1, "user"),
+        "alpha": ("known", port, "user"), "beta": ("known", port, "user"), "behind": ("known", port, "user"),
+        "wrong": ("known-other", port, "user"), "unknown": ("empty", port, "user"),
+        "denied": ("known", port, "other"), "closed": ("known", 1, "user"),
     }  # fmt: skip
     (folder / "ssh_config").write_text(
         "".join(
@@ -178,8 +179,8 @@ def sshd(folder: Path) -> Iterator[Sshd]:
             f"  IdentitiesOnly yes\n  UserKnownHostsFile {folder / known}\n  HostKeyAlias fairlane-test\n"
             for name, (known, at, key) in entries.items()
         )
-        + "Host *\n  StrictHostKeyChecking no\n  LocalForward 1 localhost:1\n  RemoteCommand false\n"
-        "  RequestTTY force\n"
+        + "Host behind\n  ProxyJump alpha\nHost *\n  StrictHostKeyChecking no\n  LocalForward 1 localhost:1\n"
+        "  RemoteCommand false\n  RequestTTY force\n"
     )
     (folder / "bin").mkdir()
     wrapper = folder / "bin" / "ssh"

@@ -27,15 +27,31 @@ def bench(tmp_path: Path, server: Sshd) -> Bench:
 
 
 @pytest.mark.slow
-def test_a_machine_is_measured_through_the_users_ssh(bench: Bench) -> None:
-    """Its configuration forwards a port, forces a terminal and a command, and does not check host keys."""
-    machines = {"machines": {"one": "alpha"}}
+@pytest.mark.parametrize("host", ["alpha", "behind"])
+def test_a_machine_is_measured_through_the_users_ssh(bench: Bench, host: str) -> None:
+    """Its configuration forwards a port, forces a terminal and a command, does not check host keys, and reaches
+    ``behind`` over another machine only."""
+    machines = {"machines": {"one": host}}
     file = bench.write(study({"a": bench.lane("a"), "b": bench.lane("b")}, platform=machines))
     run = bench.folder / "run"
     done = bench.run("run", str(file), "--out", str(run))
     assert done.returncode == 0, done.stderr
     described = json.loads((run / "description.json").read_text())
-    assert described["platform"]["machines"]["one"]["destination"] == "alpha"
+    assert described["platform"]["machines"]["one"]["destination"] == host
+    assert bench.files() == []
+
+
+@pytest.mark.slow
+def test_paths_of_another_machine_in_one_command(bench: Bench) -> None:
+    old, new = (f"alpha:{bench.lane(name)['path']}" for name in ("old", "new"))
+    words = ("--rw", "randread", "--blocks", "6", "--runtime", "200ms", "--size", "8m", "--shared")
+    planned = bench.run("versus", old, new, *words, "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+    assert "needs      alpha: no root; programs: fio" in planned.stdout
+    assert not (bench.folder / "runs").exists()
+    done = bench.run("versus", old, new, *words, "--out", str(bench.folder / "run"))
+    assert done.returncode == 0, done.stderr
+    assert len(judged(bench.folder / "run")) == 12
     assert bench.files() == []
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,8 @@ class Room:
         """What domains and folders have, a fact per line."""
         facts = [f"{path}" for path in sorted(self.images.iterdir())]
         for host in self.domains.hosts[1:]:
-            facts += [f"{host.name}: {line.strip()}" for line in self.domains.virsh("dumpxml", host.name).splitlines()]
+            definition = re.sub(r"^<domain (.*) id='\d+'", r"<domain \1", self.domains.virsh("dumpxml", host.name))
+            facts += [f"{host.name}: {line.strip()}" for line in definition.splitlines()]
             facts += self.domains.virsh("iothreadinfo", host.name).splitlines()
             facts += self.domains.ssh(host.name, "lsblk -n -o NAME,SERIAL,SIZE; ls /var/tmp").stdout.splitlines()
         return [*facts, *(str(path) for path in sorted(Path("/var/tmp").glob("fairlane-??????????")))]

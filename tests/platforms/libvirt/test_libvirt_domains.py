@@ -11,7 +11,7 @@ import pytest
 
 from testkit.libvirtd import NOBODY
 from tests.capture.live import loop_device
-from tests.platforms.hosts.hosts_bench import until
+from tests.platforms.hosts.hosts_bench import lines, until
 from tests.platforms.libvirt.domains_bench import LANES, READS, Room
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.xdist_group("domains")]
@@ -33,6 +33,12 @@ def test_buses_are_compared_in_two_domains(room: Room) -> None:
     assert described["scsi"]["device.bus"] == "virtio-scsi"
     assert described["scsi"]["qemu.io_thread"] == "none"
     assert described["blk"]["machines"] == ["vm1", "vm2"]
+    seen = [json.loads(line) for line in (room.run / "observations.jsonl").read_text().splitlines()]
+    for trial in seen:
+        places = trial["context"]["cpu_hypervisor"]["by_place"]
+        assert {"vcpu", "main", *(["io_threads"] if trial["lane"] == "blk" else [])} <= set(places)
+        assert trial["metrics"]["cpu_per_io_hypervisor"] == pytest.approx(sum(places.values()))
+        assert trial["context"]["system_hypervisor"]["others"] < 1
 
 
 def test_modes_are_what_qemu_says(room: Room) -> None:
@@ -152,6 +158,30 @@ def test_a_killed_run_is_cleaned(room: Room, moment: str) -> None:
         process.wait()
     done = room.bench.run("hosts", "clean", str(file))
     assert done.returncode == 0, done.stderr
+
+
+def test_a_daemon_that_restarts_under_load(room: Room) -> None:
+    file = room.study(LANES, workloads=LONG)
+    with room.bench.running("run", str(file), "--out", str(room.run)) as process:
+        until(lambda: b'"trial"' in _journal(room) or process.poll() is not None, patience=600)
+        assert process.poll() is None, room.bench.output
+        room.domains.restart()
+        process.wait()
+    assert process.returncode == 0, room.bench.output
+    assert b'"block-failed"' not in _journal(room)
+
+
+def test_a_domain_that_is_destroyed_under_load(room: Room) -> None:
+    file = room.study(LANES, machines=("vm2",), workloads=LONG)
+    with room.bench.running("run", str(file), "--out", str(room.run)) as process:
+        until(lambda: b'"trial"' in _journal(room) or process.poll() is not None, patience=600)
+        assert process.poll() is None, room.bench.output
+        room.domains.virsh("destroy", "vm2")
+        room.domains.switch_on("vm2")
+        process.wait()
+    assert process.returncode == 0, room.bench.output
+    assert [line["error"] for line in lines(room.run) if line["type"] == "block-failed"] == ["machine-lost"]
+    assert len([line for line in lines(room.run) if line["type"] == "trial"]) >= 4
 
 
 def _journal(room: Room) -> bytes:

@@ -152,7 +152,7 @@ class LivingPlatform(FleetPlatform):
                     **({"sessions": "anew in every block"} if self._logs_in else {}),
                 },
             },
-            fingerprint={**fingerprint(every), "fairlane": __version__},
+            fingerprint={**fingerprint(every), **self.versions(described), "fairlane": __version__},
         )
 
     async def _build(self, patience: float) -> dict[str, dict[str, Any]]:
@@ -196,6 +196,10 @@ class LivingPlatform(FleetPlatform):
             described[lane] |= states[0][0]
             described[lane]["conditions"] |= states[0][1]
         return described
+
+    def versions(self, described: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:  # noqa: ARG002
+        """What the lanes' descriptions say of versions that decide whether two runs may be compared."""
+        return {}
 
     async def read_back(self, volume: Volume) -> tuple[Mapping[str, str], Mapping[str, Any]]:  # noqa: ARG002
         """What a hypervisor says of ``volume``: rows of the lane's description, and parameters. Raises RunFailed where
@@ -331,8 +335,13 @@ class LivingPlatform(FleetPlatform):
 
     async def _open_watches(self) -> None:
         for team in {id(t): t for t in self.teams.values()}.values():
-            folders = team.machines[0].folders
-            team.watch = await Watch.open(team.machines, self.servers.get(ARRAY), folders=folders)
+            folders, host = team.machines[0].folders, await self.below(team.machines)
+            team.watch = await Watch.open(team.machines, self.servers.get(ARRAY), host, folders=folders, living=True)
+
+    async def below(self, machines: Sequence[Machine]) -> tuple[Machine, str] | None:  # noqa: ARG002
+        """The hypervisor that runs ``machines``, and shell that sets the variables of its probes; None: not known, or
+        several. Raises RunFailed."""
+        return None
 
     async def _fill(self, wanted: Mapping[str, Sequence[Volume]]) -> None:
         """Fills volumes, one lane after the other: they may share a disk."""

@@ -1,5 +1,5 @@
 """Examine the machines of a study before anything is made: login, root, programs, fio, paths. Writes nothing, unless
-``tried``: then one small file in each directory, and one fio on it, both removed."""
+``tried``: then one small file in each directory, or in /var/tmp, written by fio and removed."""
 
 import asyncio
 import re
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shlex import quote
 
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.living.machine import Machine
+from fairlane.living.machine import SHARED, Machine
 from fairlane.machines import script
 from fairlane.machines.scratch import scratch
 from fairlane.platforms._examined import Line
@@ -49,6 +49,8 @@ async def _one(machine: Machine, need: Need, own: Sequence[Volume], tried: bool)
         if all(line.state != "missing" for line in lines):
             lines += [line for v in own if v.machine == machine.name for line in await _volume(machine, v, tried)]
             lines += await _examined(machine, own)
+            if tried and "fio" in need.programs and not any(_directory(v) for v in own if v.machine == machine.name):
+                lines.append(await _tried(machine, f"{machine.name}: fio", SHARED, direct=False))
     except RunFailed as error:
         lines.append(_failed(machine.name, error))
     finally:
@@ -114,7 +116,7 @@ async def programs(machine: Machine, needed: Sequence[str], folders: Sequence[st
 async def _volume(machine: Machine, volume: Volume, tried: bool) -> list[Line]:
     """A lane's path on its machine: what is there, and, if ``tried``, one write and one fio."""
     path, name = getattr(volume.spec, "path", ""), f"{volume.lane} on {machine.name}"
-    if volume.spec.transport == "directory":
+    if _directory(volume):
         text = f"""
 p={quote(path)}
 [ -d "$p" ] || {{ row missing "$p is not a directory on this machine"; exit; }}
@@ -135,21 +137,17 @@ row bytes "$(stat -L -c %s "$p")"
     rows = script.rows(out)
     if "missing" in rows:
         return [Line(name, "missing", rows["missing"], "name an existing directory or file", "path-missing")]
-    if volume.spec.transport == "directory":
+    if _directory(volume):
         room = int(rows.get("free", "0")), int(rows.get("total", "0"))
         if problem := _room(volume, *room):
             return [Line(name, "missing", *problem, "no-room")]
-        if tried and (failed := await _try(machine, path)):
-            return [
-                Line(
-                    name,
-                    "missing",
-                    f"fio cannot write to {path}: {failed}",
-                    "run fio there by hand to see its full output",
-                    "fio-fails",
-                )
-            ]
-    return [Line(name, "ok", f"{path}{': one write with fio succeeded' if tried else ''}")]
+        if tried:
+            return [await _tried(machine, name, path, direct=True)]
+    return [Line(name, "ok", path)]
+
+
+def _directory(volume: Volume) -> bool:
+    return volume.spec.transport == "directory"
 
 
 def _room(volume: Volume, free: int, total: int) -> tuple[str, str] | None:
@@ -159,13 +157,17 @@ def _room(volume: Volume, free: int, total: int) -> tuple[str, str] | None:
     return text, "lower platform.size, or make room"
 
 
-async def _try(machine: Machine, path: str) -> str:
-    """One small file by fio, removed again; the error, if it failed."""
+async def _tried(machine: Machine, name: str, path: str, *, direct: bool) -> Line:
+    """Writes one small file with fio, and removes it."""
     text = f"""
 cd {quote(path)} || exit
 f=$(mktemp -p . .fairlane-XXXXXXXXXX) || exit
 trap 'rm -f "$f"' EXIT
-fio --name=try --filename="$f" --rw=write --bs=4k --size=1m --direct=1 --ioengine=psync --output=/dev/null
+fio --name=try --filename="$f" --rw=write --bs=4k --size=1m --direct={int(direct)} --ioengine=psync --output=/dev/null
 """
     code, out, err = await machine.plain(text, _TRY)
-    return (err or out).strip()[-200:] or "fio failed without a message" if code else ""
+    if not code:
+        return Line(name, "ok", f"{path}: one write with fio succeeded")
+    failed = (err or out).strip()[-200:] or "fio failed without a message"
+    hint = "run fio there by hand to see its full output"
+    return Line(name, "missing", f"fio cannot write to {path}: {failed}", hint, "fio-fails")

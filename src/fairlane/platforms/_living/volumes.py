@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from fairlane import registry
 from fairlane.errors import FairlaneError
@@ -59,9 +60,13 @@ class Volume(Bound):
             )  # fmt: skip
 
     def examination(self) -> Mapping[str, str]:
-        """Machine -> shell that changes nothing and prints ``missing<TAB>TEXT`` for what keeps the volume from being
-        built there."""
-        return {}
+        """Machine -> shell that changes nothing and prints ``missing<TAB>TEXT``, and perhaps ``hint<TAB>TEXT``, for
+        what keeps the volume from being built there."""
+        external: Any = getattr(self.spec, "external", None)
+        port = getattr(external, "port", 0)
+        if not port or self.spec.transport == "nvme_rdma":
+            return {}
+        return {self.initiator: _PORTALS.format(addresses=" ".join(external.addresses), port=port)}
 
     @property
     def buildable(self) -> bool:
@@ -124,6 +129,15 @@ class Volume(Bound):
         return self.transport.sessions()
 
 
+_PORTALS = """
+for a in {addresses}; do
+  timeout 5 bash -c ': < /dev/tcp/$0/$1' "$a" {port} 2> /dev/null || {{
+    row missing "nothing answers at $a:{port} (TCP, within 5 s)"
+    row hint "check the address, the route and the array's service: nc -vz $a {port}"
+  }}
+done
+"""
+"""Shell: connects to every portal, and to nothing behind it. A login that gets no answer takes minutes."""
 _OF_TARGETS = frozenset({"rpcbind", "rpc.nfsd", "rpc.mountd", "exportfs", "mkfs.ext4", "mkfs.xfs"})
 """Programs of transports that run on their targets."""
 

@@ -4,7 +4,7 @@ virsh on the hypervisors does it, found by the run's id afterwards; QEMU itself 
 XML that was sent.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, ClassVar
@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 from fairlane.errors import FairlaneError
 from fairlane.fleet import guest_disk
 from fairlane.lanes.base import Place, Step
+from fairlane.living.machine import Machine
 from fairlane.platforms._living import LivingPlatform
 from fairlane.platforms._living.volumes import Volume
-from fairlane.platforms.libvirt import disks, read_back
+from fairlane.platforms.libvirt import disks, processes, read_back
 from fairlane.platforms.libvirt.disks import MOST_DISKS, Plug
 from fairlane.platforms.libvirt.spec import LibvirtSpec
 from fairlane.study.guest_device import GuestDevice
@@ -109,10 +110,12 @@ class Disk(Volume):
         return own
 
     def examination(self) -> Mapping[str, str]:
+        asked = super().examination()
         if not self.hosted:
-            return {}
+            return asked
         folder = self._libvirt.folder if self._image else ""
-        return {self.hypervisor: disks.examination(self.plug, folder, getattr(self.spec, "pool", ""))}
+        domain = disks.examination(self.plug, folder, getattr(self.spec, "pool", ""))
+        return {self.hypervisor: asked.get(self.hypervisor, "") + domain}
 
     def roots(self) -> tuple[str, ...]:
         return (*super().roots(), *((self.hypervisor,) if self.hosted else ()))
@@ -160,6 +163,21 @@ class Libvirt(LivingPlatform):
         if not volume.hosted:
             return {}, {}
         return await read_back.state(self.named(volume.hypervisor), volume.plug)
+
+    def versions(self, described: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:
+        keys = ("qemu.version", "libvirt.version", "domain.machine", "domain.cpu")
+        found = {key: dict.fromkeys(rows[key] for rows in described.values() if key in rows) for key in keys}
+        return {key: "; ".join(values) for key, values in found.items() if values}
+
+    async def below(self, machines: Sequence[Machine]) -> tuple[Machine, str] | None:
+        spec = self.spec
+        assert isinstance(spec, LibvirtSpec)  # noqa: S101 - the study's kind chose this platform
+        hosts = {spec.hypervisor(machine.name) for machine in machines}
+        host = self.servers.get(hosts.pop()) if len(hosts) == 1 else None
+        if not host:
+            return None
+        domains = [spec.machines[machine.name].domain for machine in machines]
+        return host, await processes.variables(host, disks.virsh(spec.uri), domains)
 
     async def _beneath(self) -> Mapping[str, Mapping[str, Any]]:
         seen = await super()._beneath()

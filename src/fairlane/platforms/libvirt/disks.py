@@ -26,6 +26,11 @@ _ELEMENTS = {"virtio-blk": "virtio", "virtio-scsi": "scsi"}
 """libvirt's names of buses."""
 
 
+def virsh(uri: str) -> str:
+    """Beginning of every command for the libvirt at ``uri``."""
+    return f"virsh -q -c {quote(uri)}"
+
+
 @dataclass(frozen=True)
 class Plug:
     """A volume's disk in a domain."""
@@ -70,7 +75,7 @@ class Plug:
     @property
     def virsh(self) -> str:
         """Beginning of every command."""
-        return f"virsh -q -c {quote(self.uri)}"
+        return virsh(self.uri)
 
     def steps(self, find: str, guard: str) -> Iterator[Step]:
         """Plugs the file or block device in that ``find`` prints, after ``guard`` (shell, the path in ``$d``)."""

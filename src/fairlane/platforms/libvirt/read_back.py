@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from fairlane.errors import RunFailed
 from fairlane.guard.values import NONE
 from fairlane.machines.base import Guest
+from fairlane.platforms.libvirt import definition
 from fairlane.platforms.libvirt.disks import Plug
 from fairlane.study.guest_device import CACHE_MODES
 
@@ -35,13 +36,15 @@ async def state(hypervisor: Guest, plug: Plug) -> tuple[Mapping[str, str], Mappi
         f"{plug.virsh} qemu-monitor-command '{plug.domain}' '{json.dumps(command)}' > {name}\n"
         for name, command in asked.items()
     )
-    text += f"{plug.virsh} dumpxml '{plug.domain}' > xml\n"
+    text += f"{plug.virsh} dumpxml '{plug.domain}' > xml\n{plug.virsh} version --daemon > version-of-libvirt\n"
     answers = await hypervisor.ask(text, _TIMEOUT)
     returned = {name: json.loads(answers[name]).get("return") for name in asked}
-    rows = of_disk(plug, returned) | of_xml(plug, answers["xml"].decode(errors="replace"))
+    xml, said = (answers[name].decode(errors="replace") for name in ("xml", "version-of-libvirt"))
+    rows = definition.rows(xml) | of_disk(plug, returned) | of_xml(plug, xml)
+    rows["libvirt.version"] = said.partition("daemon:")[2].strip() or "?"
     if wrong := differences(plug, rows):
         raise RunFailed("lane-state", f"disk {plug.serial} differs from the study:\n" + "\n".join(wrong))
-    return rows, {}
+    return rows, definition.conditions(rows)
 
 
 def of_disk(plug: Plug, answers: Mapping[str, Any]) -> dict[str, str]:
