@@ -121,3 +121,70 @@ def test_of_live_machines_only_the_submission_is_told_apart() -> None:
 )
 def test_without_its_figures_there_is_no_picture(evidence: Evidence) -> None:
     assert views(evidence) == ()
+
+
+DATABASE = """\
+name: parts
+platform: {kind: lab}
+baseline: iscsi
+lanes: {local: {transport: local}, iscsi: {transport: iscsi, label: iSCSI}}
+workloads: {db: {kind: oltp, load: pgbench, clients: [1, 4], ramp: 0s, runtime: 1s}}
+design: {seed: 3, looks: [2]}
+"""
+TRANSACTION, TPS = {"local": 700_000.0, "iscsi": 1_400_000.0}, {"local": 1250.0, "iscsi": 675.0}
+"""1 / tps is 800 and 1,481 us: pgbench spends 100 and 81 us between two transactions."""
+DISK = {"reads": 200, "read_bytes": 200 * 8192, "flushes": 400, "flush_ms": 60}
+
+
+def transactions(*, modelled: bool, disk: Any = DISK) -> Evidence:
+    study = parse_study(DATABASE, "parts.yaml")
+    plan = schedule(study, 2)
+    seen = [
+        Observation(
+            b.cell.key, b.index, lane, n,
+            metrics={"lat_mean": TRANSACTION[lane], "tps": TPS[lane], "wal_per_tx": 1000.0},
+            context={
+                "cpu": {"by_place": {"generator": 500_000.0, "shared": 90_000.0 * (lane == "iscsi")}},
+                "generator": {"user": 400_000.0, "system": 100_000.0},
+                "load": {"transactions": 400},
+                "database": {"commits_per_transaction": 1.0, "disk": disk},
+            },
+        )
+        for b in plan
+        for n, lane in enumerate(b.order)
+    ]  # fmt: skip
+    return Evidence("r", study, "", 3, plan, in_order(seen), {"platform": PLATFORM}, {}, modelled=modelled)
+
+
+def test_where_a_transaction_of_one_client_goes() -> None:
+    """Half a read and one commit: 1.5 waits for the medium and the link, whose payload is 4096 + 1000 bytes."""
+    (view,) = views(transactions(modelled=True))
+    ((cell, falls),) = view.cells
+    assert cell == "PostgreSQL tpcb-like x1"
+    local, iscsi = (dict(zip(view.stations, fall.parts, strict=True)) for fall in falls)
+    assert local == pytest.approx(
+        {"server": 400e3, "shared": 0, "link": 0, "medium": 120e3, "not attributed": 180e3}, abs=1
+    )  # fmt: skip
+    link = 1.5 * 18e3 + 5096 * 8 / 25
+    server = 500e3 - (1e9 / 675 - 1.4e6)
+    rest = 1.4e6 - server - 90e3 - link - 120e3
+    assert iscsi == pytest.approx(
+        {"server": server, "shared": 90e3, "link": link, "medium": 120e3, "not attributed": rest}, abs=1
+    )  # fmt: skip
+    figure = waterfall.figure(view, "f")
+    assert figure.title == "Where the time of a transaction goes, one client"
+    assert "each read and commit" in figure.caption
+
+
+def test_of_a_live_transaction_the_flushes_are_known() -> None:
+    (view,) = views(transactions(modelled=False))
+    assert view.stations == ("server", "flushes", "not attributed")
+    assert view.cells[0][1][0].parts == pytest.approx((400e3, 150e3, 150e3))
+    assert "reads and other waits" in waterfall.figure(view, "f").caption
+
+
+@pytest.mark.parametrize("disk", [None, {}, {"reads": "x"}])
+def test_without_the_disks_counters_a_modelled_transaction_is_not_taken_apart(disk: Any) -> None:
+    assert views(transactions(modelled=True, disk=disk)) == ()
+    (view,) = views(transactions(modelled=False, disk=disk))
+    assert view.stations == ("server", "not attributed")

@@ -32,6 +32,8 @@ PAINT = {
     "completion": ("#2b7fba", "M0 1.5H6M0 4.5H6"),
     "link": ("#c9a400", "M0 0L6 6M-1 5L1 7M5 -1L7 1"),
     "medium": ("#6a7486", ""),
+    "server": ("#4aa3dc", ""),
+    "flushes": ("#6a7486", "M0 3H6M3 0V6"),
     "not attributed": ("#8a909c", "M0 0L6 6M6 0L0 6"),
 }
 """Place, or part of an I/O's time (``waterfall``) -> colour and, so that it is never colour alone, the strokes of a

@@ -1,4 +1,5 @@
-"""Where each microsecond of an I/O goes, lane beside lane: the parts of the mean latency of one I/O in flight. Pure.
+"""Where each microsecond goes, lane beside lane: the parts of the mean latency of one I/O in flight, and of one
+transaction of a database (``report.commits``). Pure.
 
 With one I/O in flight its latency is a sum of stations. Under the virtual clock the guest has one core and time is
 instructions, so the stations are known: the generator's own CPU time within the I/O, that of the kernel's threads, the
@@ -14,13 +15,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from markupsafe import Markup
 
 from fairlane.checks._trials import number
 from fairlane.records import Cell, Evidence, Observation
-from fairlane.report import svg
+from fairlane.report import commits, svg
 from fairlane.report.bars import ACROSS, axis, column_of, head, legend, row, swatch, zero
 from fairlane.report.phrases import aligned
 from fairlane.report.svg import INK, Figure, Table
@@ -36,6 +38,13 @@ STATIONS = {
     "other": "ksoftirqd, RCU, daemons",
     "medium": "the configured time of the modelled medium",
     "not attributed": "the rest of the measured latency",
+}
+_OF_COMMITS = {
+    **commits.STATIONS,
+    **STATIONS,
+    "link": "a round trip of the configured link for each read and commit, and the payload at its rate",
+    "medium": "the configured time of the modelled medium for each read and commit",
+    "not attributed": STATIONS["not attributed"],
 }
 """Part -> its meaning, in the order of the bars."""
 
@@ -54,19 +63,21 @@ class Fall:
 
 @dataclass(frozen=True)
 class WaterView:
-    """The cells of a workload with one I/O in flight."""
+    """The cells of a workload with one I/O, or one client's transaction, in flight."""
 
     workload: str
     modelled: bool
+    what: Literal["an I/O", "a transaction"]
     stations: tuple[str, ...]
     cells: tuple[tuple[str, tuple[Fall, ...]], ...]
 
 
 def views(evidence: Evidence, label: Mapping[str, str]) -> tuple[WaterView, ...]:
-    """By workload, of cells with one job of iodepth 1 that does not sync; none without fio's submission latency."""
+    """By workload, of cells with one job of iodepth 1 that does not sync, or one client of a database; none where
+    figures are missing."""
     by_place: dict[tuple[str, str], list[dict[str, float]]] = {}
     for cell in evidence.cells():
-        if _alone(cell):
+        if _alone(cell) or commits.alone(cell):
             for o in (o for o in evidence.observations if o.cell == cell.key):
                 if parts := _parts(evidence, cell, o):
                     by_place.setdefault((cell.key, o.lane), []).append(parts)
@@ -75,13 +86,16 @@ def views(evidence: Evidence, label: Mapping[str, str]) -> tuple[WaterView, ...]
         mine = [c for c in evidence.cells() if c.workload == workload]
         known = [by_place[c.key, lane] for c in mine for lane in label if (c.key, lane) in by_place]
         used = {name for trials in known for parts in trials for name, ns in parts.items() if ns}
-        stations = tuple(name for name in STATIONS if name in used or name == "not attributed")
+        database = evidence.study.workloads[workload].kind == "oltp"
+        meanings = _OF_COMMITS if database else STATIONS
+        stations = tuple(name for name in meanings if name in used or name == "not attributed")
         cells = [
             (c.name, tuple(_fall(label[x], by_place[c.key, x], stations) for x in label if (c.key, x) in by_place))
             for c in mine
         ]
         if known:
-            result.append(WaterView(workload, evidence.modelled, stations, tuple(c for c in cells if c[1])))
+            what: Literal["an I/O", "a transaction"] = "a transaction" if database else "an I/O"
+            result.append(WaterView(workload, evidence.modelled, what, stations, tuple(c for c in cells if c[1])))
     return tuple(result)
 
 
@@ -93,6 +107,9 @@ def _alone(cell: Cell) -> bool:
 
 def _parts(evidence: Evidence, cell: Cell, o: Observation) -> dict[str, float]:
     """The stations of one trial in ns, that sum to its mean latency; empty: figures are missing."""
+    if commits.alone(cell):
+        known = commits.parts(evidence, o, _medium(evidence), partial(_link, evidence, o.lane))
+        return {**known, "not attributed": o.metrics["lat_mean"] - math.fsum(known.values())} if known else {}
     latency, rate = number(o.metrics, "lat_mean"), number(o.metrics, "iops")
     submission = _mean(bins for name, bins in o.histograms.items() if name.endswith(".slat"))
     if o.failed or not latency or not rate or submission is None:
@@ -100,8 +117,8 @@ def _parts(evidence: Evidence, cell: Cell, o: Observation) -> dict[str, float]:
     if not evidence.modelled:
         return {"submission": submission, "not attributed": latency - submission}
     places = (o.context.get("cpu") or {}).get("by_place") or {}
-    medium = str((evidence.description.get("platform") or {}).get("medium.completion_nsec", ""))
-    if not places or not medium.isdecimal():
+    medium, size = _medium(evidence), cell.params.get("bs")
+    if not places or medium is None:
         return {}
     # what the generator does between two I/Os is in no latency
     within = max(0.0, float(places.get("generator") or 0) - max(0.0, 1e9 / rate - latency))
@@ -109,10 +126,16 @@ def _parts(evidence: Evidence, cell: Cell, o: Observation) -> dict[str, float]:
         "submission": min(submission, within),
         "completion": max(0.0, within - submission),
         **{name: float(places.get(name) or 0) for name in ("initiator", "target", "shared", "other")},
-        "link": _link(evidence, cell, o.lane),
-        "medium": float(medium),
+        "link": _link(evidence, o.lane, 1, size if isinstance(size, int) else 0),
+        "medium": medium,
     }
     return parts | {"not attributed": latency - math.fsum(parts.values())}
+
+
+def _medium(evidence: Evidence) -> float | None:
+    """Completion time of the modelled medium, ns."""
+    text = str((evidence.description.get("platform") or {}).get("medium.completion_nsec", ""))
+    return float(text) if text.isdecimal() else None
 
 
 def _mean(histograms: Iterable[Mapping[int, int]]) -> float | None:
@@ -125,8 +148,8 @@ _DELAY = re.compile(r"\bdelay ([\d.]+)(us|ms|s)\b")
 _RATE = re.compile(r"\brate ([\d.]+)([KMG])bit\b", re.IGNORECASE)
 
 
-def _link(evidence: Evidence, cell: Cell, lane: str) -> float:
-    """A round trip and the payload's time, from the queueing discipline as read back; 0 for a local lane."""
+def _link(evidence: Evidence, lane: str, trips: float, payload: float) -> float:
+    """Round trips and the time of ``payload`` bytes, from the queueing discipline as read back; 0 for a local lane."""
     described: Any = evidence.description.get("platform") or {}
     text = str(described.get("link.qdisc") or "")
     if evidence.study.lanes[lane].transport == "local":
@@ -134,8 +157,7 @@ def _link(evidence: Evidence, cell: Cell, lane: str) -> float:
     delay, rate = _DELAY.search(text), _RATE.search(text)
     trip = 2 * float(delay[1]) * {"us": 1e3, "ms": 1e6, "s": 1e9}[delay[2]] if delay else 0.0
     bits = float(rate[1]) * {"K": 1e3, "M": 1e6, "G": 1e9}[rate[2].upper()] if rate else math.inf
-    size = cell.params.get("bs")
-    return trip + (size * 8 / bits * 1e9 if isinstance(size, int) else 0.0)
+    return trips * trip + payload * 8 / bits * 1e9
 
 
 def _fall(lane: str, trials: Sequence[Mapping[str, float]], stations: Sequence[str]) -> Fall:
@@ -162,13 +184,19 @@ def figure(view: WaterView, ident: str) -> Figure:
             y += _ROW
         y += _GAP
     parts += axis(scale, "lat_mean", y)
-    title = "Where the time of an I/O goes, one in flight"
-    meant = "; ".join(f"{name}: {STATIONS[name]}" for name in view.stations)
+    database = view.what == "a transaction"
+    title = f"Where the time of {view.what} goes, one {'client' if database else 'in flight'}"
+    meanings = _OF_COMMITS if database else STATIONS
+    meant = "; ".join(f"{name}: {meanings[name]}" for name in view.stations)
     caption = f"Mean latency, mean over blocks, in its parts. {meant[:1].upper()}{meant[1:]}."
     if any(fall.parts[-1] < 0 for fall in falls):
         caption += " Where parts ran at the same time, they reach beyond the line, which is the measured latency."
     if not view.modelled:
-        caption += " On live machines the parts behind the block device cannot be separated from here."
+        caption += (
+            " On live machines reads and other waits cannot be separated from here."
+            if database
+            else " On live machines the parts behind the block device cannot be separated from here."
+        )
     drawn = svg.picture(ident, y + 24, title, caption, *parts, width=ACROSS)
     return Figure(ident, title, caption, drawn, _table(view))
 

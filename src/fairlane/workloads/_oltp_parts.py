@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from fairlane.workloads import _mariadb, _pgbench, _postgresql, _sysbench, _tproc_c
+from fairlane.workloads import _mariadb, _pgbench, _postgresql, _slob, _sysbench, _tproc_c
 from fairlane.workloads._database import Server
 
 
@@ -16,7 +16,9 @@ class Load(Protocol):
     TRANSACTIONS: tuple[str, ...]
     """What it does, by name; the first one by default."""
     SCRIPTS: tuple[str, ...]
-    """Kinds of its transactions by their number in the log, the one that NOPM counts first; empty: it has one kind."""
+    """Kinds of its transactions by their number in the log; empty: it has one kind."""
+    COUNTED: str
+    """The one of them that NOPM counts; empty: it has no NOPM."""
     COMPLAINT: str
     """Shell that says, on standard error, why it failed."""
 
@@ -47,6 +49,6 @@ class Load(Protocol):
 
 
 SERVERS: Mapping[str, Server] = {"mariadb": _mariadb, "postgresql": _postgresql}
-LOADS: Mapping[str, Load] = {"pgbench": _pgbench, "sysbench": _sysbench, "tproc_c": _tproc_c}
+LOADS: Mapping[str, Load] = {"pgbench": _pgbench, "sysbench": _sysbench, "tproc_c": _tproc_c, "slob": _slob}
 LOGS = ("pgbench_log.", "sysbench_log.")
 """Beginnings of the logs' names; all are as pgbench writes them (``formats.pgbench_log``)."""

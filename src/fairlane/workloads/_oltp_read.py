@@ -60,7 +60,8 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     if log.scripts is not None:
         minutes = params["runtime"] / 60e9
         counts = {name: log.scripts[i].count if i in log.scripts else 0 for i, name in enumerate(generator.SCRIPTS)}
-        metrics |= {"nopm": counts[generator.SCRIPTS[0]] / minutes, "tpm": log.count / minutes}
+        if generator.COUNTED:
+            metrics |= {"nopm": counts[generator.COUNTED] / minutes, "tpm": log.count / minutes}
         load["by_transaction"] = counts
         histograms |= {
             f"tx.lat@{name}": log.scripts[i].histogram() for i, name in enumerate(generator.SCRIPTS) if counts[name]

@@ -13,6 +13,7 @@ from fairlane.study.base import MetricName, WorkloadSpec
 from fairlane.units import Duration, Size, format_size
 from fairlane.workloads import _pgbench as pgbench
 from fairlane.workloads import _postgresql as postgresql
+from fairlane.workloads import _slob as slob
 from fairlane.workloads import _sysbench as sysbench
 from fairlane.workloads import _tproc_c as tproc_c
 from fairlane.workloads._database import Server
@@ -29,6 +30,7 @@ _OF_LOAD: Mapping[str, tuple[str, ...]] = {
     "pgbench": (*_SERVED, "transactions", "scale", "threads", "sql", "rate"),
     "sysbench": (*_SERVED, "transactions", "tables", "rows", "distribution"),
     "tproc_c": (*_SERVED, "warehouses", "threads"),
+    "slob": (*_SERVED, "rows", "threads", "update_pct", "work_unit", "hotspot", "hotspot_frequency"),
 }
 """Keys that not every load has."""
 _OF_SERVER: Mapping[str, tuple[str, ...]] = {"postgresql": ("version", "checksums")}
@@ -37,42 +39,43 @@ _OF_SERVER: Mapping[str, tuple[str, ...]] = {"postgresql": ("version", "checksum
 
 class OltpSpec(WorkloadSpec):
     """A database server on the lane's volume, and the transactions of a load generator: every number of clients is one
-    cell. pgbench, sysbench and tproc_c run on platform hosts, pgbench in the lab under the virtual clock as well;
-    hammerdb is planned, and cannot be run yet."""
+    cell. pgbench, sysbench, tproc_c and slob run on platform hosts, pgbench and slob in the lab under the virtual clock
+    as well; hammerdb is planned, and cannot be run yet."""
 
     kind: Literal["oltp"]
     """A database under transactions."""
-    load: Literal["pgbench", "sysbench", "tproc_c", "hammerdb"]
+    load: Literal["pgbench", "sysbench", "tproc_c", "slob", "hammerdb"]
     """Load generator. pgbench: PostgreSQL's own. sysbench: its oltp tests, on either server. tproc_c: the five
-    transactions of TPC-C, on either server; its NOPM compare with nobody else's. hammerdb: HammerDB's TPROC-C."""
+    transactions of TPC-C, on either server; its NOPM compare with nobody else's. slob: the pattern of SLOB's I/O, on
+    postgresql: single blocks at random through an index. hammerdb: HammerDB's TPROC-C."""
     database: Literal["mariadb", "postgresql"] = "postgresql"
     """The database server, as installed on the machines. Default: postgresql, with sysbench mariadb."""
     primary: MetricName = "tps"
-    """The only metric for headlines. pgbench and sysbench: tps (default), or a latency; tproc_c and hammerdb: nopm
-    (default), or tpm."""
+    """The only metric for headlines. pgbench, sysbench and slob: tps (default), or a latency; tproc_c and hammerdb:
+    nopm (default), or tpm."""
     runtime: Duration = 5 * _MINUTE
     """Time measured: whole seconds, for hammerdb whole minutes."""
     ramp: Duration = 2 * _MINUTE
     """Time under load before the measurement: whole seconds, for hammerdb whole minutes."""
-    # --- pgbench, sysbench and tproc_c
+    # --- all but hammerdb
     clients: tuple[int, ...] = Field((1, 4, 16), min_length=1)
-    """pgbench, sysbench, tproc_c: client connections. Three and more make a ladder."""
+    """All but hammerdb: client connections. Three and more make a ladder."""
     transactions: Literal[
         "tpcb-like", "simple-update", "select-only", "read_write", "read_only", "write_only", "point_select"
     ] = "tpcb-like"
     """The built-in transaction. pgbench: tpcb-like (default), simple-update, select-only; sysbench: read_write
     (default), read_only, write_only, point_select."""
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """pgbench, sysbench, tproc_c: the server's settings, as in its configuration: {shared_buffers: 64MB, max_wal_size:
+    """All but hammerdb: the server's settings, as in its configuration: {shared_buffers: 64MB, max_wal_size:
     2GB}, or {innodb_buffer_pool_size: 64M, innodb_log_file_size: 1G}. They are read back from the running server, and
     lanes must agree in them."""
     unsafe: str = ""
-    """pgbench, sysbench, tproc_c: why a server may lose what it acknowledged: settings such as fsync or
+    """All but hammerdb: why a server may lose what it acknowledged: settings such as fsync or
     innodb_doublewrite off are refused without this reason, which reports print."""
     filesystem: Literal["ext4", "xfs"] = "ext4"
-    """pgbench, sysbench, tproc_c: file system that is made on a block device. Directories keep theirs."""
+    """All but hammerdb: file system that is made on a block device. Directories keep theirs."""
     fits_buffer: bool = False
-    """pgbench, sysbench, tproc_c: allow data that fit into the server's own cache (shared_buffers,
+    """All but hammerdb: allow data that fit into the server's own cache (shared_buffers,
     innodb_buffer_pool_size): such a load hardly reads from the lane."""
     version: int | None = Field(default=None, ge=postgresql.OLDEST, le=99)
     """PostgreSQL: major version of the server. Default: the newest that a machine has; lanes must agree."""
@@ -82,7 +85,7 @@ class OltpSpec(WorkloadSpec):
     scale: int = Field(default=50, ge=1, le=1_000_000)
     """pgbench: scale factor, some 15.6 MB of data each."""
     threads: int = Field(default=2, ge=1, le=1024)
-    """pgbench, tproc_c on postgresql: threads of the load generator, at most one per client."""
+    """pgbench, slob, tproc_c on postgresql: threads of the load generator, at most one per client."""
     sql: Annotated[str, Field(max_length=20_000)] = ""
     """pgbench: a script of your own in place of the built-in ones, as ``pgbench -f`` takes it, on pgbench's tables."""
     rate: float | None = Field(default=None, gt=0, le=1e7)
@@ -92,10 +95,20 @@ class OltpSpec(WorkloadSpec):
     tables: int = Field(default=8, ge=1, le=1000)
     """sysbench: tables."""
     rows: int = Field(default=1_000_000, ge=1000, le=2_000_000_000)
-    """sysbench: rows of each table, some 260 B with indexes."""
+    """sysbench: rows of each table, some 260 B with indexes. slob: rows of the table, a block of 8 KiB each (SCALE).
+    Default: 1000000, with slob 100000."""
     distribution: Literal["special", "uniform", "gaussian", "pareto"] = "special"
     """sysbench: how rows are chosen (--rand-type). special: sysbench's default, three quarters of the accesses to 1 %
     of the rows."""
+    # --- slob
+    update_pct: int = Field(default=25, ge=0, le=100)
+    """slob: percent of the work units that change their rows and commit; the others read them (UPDATE_PCT)."""
+    work_unit: int = Field(default=64, ge=1, le=10_000)
+    """slob: rows of a transaction, one after the other (WORK_UNIT)."""
+    hotspot: Size | None = None
+    """slob: beginning of the table to which some work units go (HOTSPOT_MB). Default: none, all go anywhere."""
+    hotspot_frequency: int = Field(default=3, ge=1, le=1000)
+    """slob: of how many work units one goes to the hot spot (HOTSPOT_FREQUENCY)."""
     # --- tproc_c and hammerdb
     warehouses: int = Field(default=500, ge=1, le=100_000)
     """tproc_c, hammerdb: warehouses of each database, some 110 MB each. Default: 500, with tproc_c 10."""
@@ -132,6 +145,8 @@ class OltpSpec(WorkloadSpec):
         if self.load == "tproc_c":
             self._default("primary", "nopm")
             self._default("warehouses", 10)
+        if self.load == "slob":
+            self._slob()
         if self.database not in load.SERVERS:
             raise ValueError(f"database: {self.load} loads {' and '.join(load.SERVERS)} only")
         for server, keys in _OF_SERVER.items():
@@ -148,6 +163,13 @@ class OltpSpec(WorkloadSpec):
     def _default(self, key: str, value: Any) -> None:
         if key not in self.model_fields_set:
             object.__setattr__(self, key, value)  # the model is frozen
+
+    def _slob(self) -> None:
+        self._default("rows", 100_000)
+        if self.hotspot is None and self._given("hotspot_frequency"):
+            raise ValueError("hotspot_frequency: give hotspot, too")
+        if self.hotspot is not None and not slob.BLOCK <= self.hotspot <= self.rows * slob.BLOCK:
+            raise ValueError(f"hotspot: expected 8k to {format_size(self.rows * slob.BLOCK)}, the size of all rows")
 
     def _hammerdb(self) -> None:
         for key, values, most in (("users", self.users, 10_000), ("vms", self.vms, 1000)):
@@ -219,6 +241,8 @@ class OltpSpec(WorkloadSpec):
             return "scale", self.scale, pgbench.PER_SCALE
         if self.load == "sysbench":
             return "rows", self.rows, self.tables * sysbench.PER_ROW
+        if self.load == "slob":
+            return "rows", self.rows, slob.PER_ROW
         return "warehouses", self.warehouses, tproc_c.PER_WAREHOUSE
 
     @property
@@ -259,6 +283,10 @@ class OltpSpec(WorkloadSpec):
             return {"threads": self.threads, "sql": self.sql, "rate": self.rate, "scale": self.scale}
         if self.load == "tproc_c":
             return {"threads": self.threads, "warehouses": self.warehouses}
+        if self.load == "slob":
+            return {"threads": self.threads, "rows": self.rows, "update_pct": self.update_pct,
+                    "work_unit": self.work_unit, "hotspot": self.hotspot or 0,
+                    "hotspot_frequency": self.hotspot_frequency}  # fmt: skip
         return {"tables": self.tables, "rows": self.rows, "distribution": self.distribution}
 
     def _of_hammerdb(self, name: str) -> list[Cell]:
@@ -284,11 +312,18 @@ class OltpSpec(WorkloadSpec):
             stated["scale"] = f"{self.tables} x {self.rows} rows"
         if self.load == "tproc_c":
             stated["scale"] = f"{self.warehouses} warehouses"
+        if self.load == "slob":
+            stated["scale"] = f"{self.rows} blocks"
+            stated["transactions"] += f" ({self.work_unit} blocks, {self.update_pct} % updates{self._hot})"
         if self.rate:
             stated["rate_tps"] = self.rate
         if self.loose:
             stated["durability"] = f"given up: {', '.join(self.loose)} (accepted: {self.unsafe})"
         return stated
+
+    @property
+    def _hot(self) -> str:
+        return f", every {self.hotspot_frequency}. in {format_size(self.hotspot)}" if self.hotspot else ""
 
     def trial_seconds(self, cell: Cell) -> float:
         return (int(cell.params["ramp"]) + int(cell.params["runtime"])) / 1e9

@@ -12,6 +12,7 @@ TITLE = "pgbench"
 SERVERS: tuple[str, ...] = ("postgresql",)
 TRANSACTIONS: tuple[str, ...] = ("tpcb-like", "simple-update", "select-only")
 SCRIPTS: tuple[str, ...] = ()
+COUNTED = ""
 PER_SCALE = 15_600_000
 """Bytes of tables and indexes per unit of scale, measured with PostgreSQL 15: 1,561 MB at scale 100."""
 

@@ -8,6 +8,7 @@ from fairlane.workloads._postgresql import PROGRAMS, TITLE
 from fairlane.workloads.base import Part
 
 VERSION = 15
+_LOADS = ("pgbench", "slob")
 _ROOT = f"usr/lib/postgresql/{VERSION}"
 PART = Part(
     packages=("e2fsprogs", f"postgresql-{VERSION}", "util-linux"),
@@ -24,8 +25,8 @@ PART = Part(
 
 def absent(params: Mapping[str, Any]) -> str:
     """Why the lab's guests cannot run a cell; empty: they can."""
-    if (params["database"], params["load"]) != ("postgresql", "pgbench"):
-        return f"the lab's guests have {TITLE} and pgbench only: load: pgbench"
+    if params["database"] != "postgresql" or params["load"] not in _LOADS:
+        return f"the lab's guests have {TITLE} and pgbench only: load: {' or '.join(_LOADS)}"
     if params["version"] not in (None, VERSION):
         return f"the lab's guests have {TITLE} {VERSION}, not {params['version']}"
     return "" if params["filesystem"] == "ext4" else f"the lab's guests have no {params['filesystem']}: use ext4"

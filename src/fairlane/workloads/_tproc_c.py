@@ -20,6 +20,7 @@ SERVERS: tuple[str, ...] = ("postgresql", "mariadb")
 TRANSACTIONS: tuple[str, ...] = ("TPROC-C-like",)
 SCRIPTS: tuple[str, ...] = ("new-order", "payment", "order-status", "delivery", "stock-level")
 """Transactions by their number in the log."""
+COUNTED = "new-order"
 _MIX = (45, 43, 4, 4, 4)
 """Percent of them (clause 5.2.3)."""
 PER_WAREHOUSE = 110_000_000
