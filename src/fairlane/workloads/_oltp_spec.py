@@ -153,7 +153,7 @@ class OltpSpec(WorkloadSpec):
             for key in keys:
                 if server != self.database and self._given(key):
                     raise ValueError(f"{key}: is for database: {server} only")
-        if not self.sql:
+        if not self.sql and self._chosen:
             self._default("transactions", load.TRANSACTIONS[0])
             if self.transactions not in load.TRANSACTIONS:
                 raise ValueError(f"transactions: {self.load} has {', '.join(load.TRANSACTIONS)}")
@@ -215,6 +215,16 @@ class OltpSpec(WorkloadSpec):
             )
 
     @property
+    def _chosen(self) -> bool:
+        """Whether the load has transactions to choose from."""
+        return "transactions" in _OF_LOAD[self.load]
+
+    @property
+    def _transactions(self) -> str:
+        """What the load does, in a word."""
+        return self.transactions if self._chosen else LOADS[self.load].TRANSACTIONS[0]
+
+    @property
     def server(self) -> Server:
         """What is known of the database server."""
         return SERVERS[self.database]
@@ -265,11 +275,11 @@ class OltpSpec(WorkloadSpec):
             return tuple(self._of_hammerdb(name))
         common = {
             "load": self.load, "database": self.database, "settings": self.settings, **self._of_load,
-            "transactions": "" if self.sql else self.transactions,
+            "transactions": "" if self.sql else self._transactions,
             "version": self.version, "filesystem": self.filesystem, "checksums": self.checksums,
             "needs": self.needs, "direct": False, "ramp": self.ramp, "runtime": self.runtime,
         }  # fmt: skip
-        what = "own script" if self.sql else self.transactions
+        what = "own script" if self.sql else self._transactions
         rate = f" {self.rate:g} tps" if self.rate else ""
         return tuple(
             Cell(name, "oltp", f"{self.server.TITLE} {what} x{clients}{rate}", {"numjobs": clients, **common})
@@ -306,7 +316,7 @@ class OltpSpec(WorkloadSpec):
         if self.load == "hammerdb":
             return {"tool": "HammerDB", "database": _NAMES[self.database], **common}
         stated = {"tool": self.load, "database": self.server.TITLE, **common}
-        stated["transactions"] = self.sql or self.transactions
+        stated["transactions"] = self.sql or self._transactions
         if self.load == "sysbench":
             stated["transactions"] += f" ({self.distribution})"
             stated["scale"] = f"{self.tables} x {self.rows} rows"
