@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import time
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -108,7 +109,7 @@ class Domains(Libvirtd):
             words += ["-device", nic]
         return f"""
 <domain type='{"kvm" if made.accel == "kvm" else "qemu"}' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
-  <name>{host.name}</name><memory unit='MiB'>512</memory><vcpu>1</vcpu>
+  <name>{host.name}</name><uuid>{uuid.uuid4()}</uuid><memory unit='MiB'>512</memory><vcpu>1</vcpu>
   <os>
     <type arch='x86_64' machine='q35'>hvm</type><kernel>{made.root.kernel}</kernel><initrd>{folder}/initrd</initrd>
     <cmdline>{KERNEL}</cmdline>

@@ -33,10 +33,11 @@ class Programs(Probe):
 
     virtual = False
     living = True
+    # Own processes first: one that ended between the two would be a stranger with the load's CPU time.
     capture: ClassVar[str] = """
+[ "${WHEN:-before}" = before ] || grep -lazs "^FAIRLANE_RUN=${FAIRLANE_RUN:--}\\$" /proc/[0-9]*/environ || :
 read -r l < /proc/uptime && echo "uptime $l"
-for f in /proc/[0-9]*/stat; do read -r l < $f && echo "$l"; done 2> /dev/null
-[ "${WHEN:-before}" = before ] || grep -lazs "^FAIRLANE_RUN=${FAIRLANE_RUN:--}\\$" /proc/[0-9]*/environ || :"""
+for f in /proc/[0-9]*/stat; do read -r l < $f && echo "$l"; done 2> /dev/null"""
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:  # noqa: ARG002
         begun, ended = _uptime(before), _uptime(after)

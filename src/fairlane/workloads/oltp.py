@@ -1,5 +1,5 @@
-"""OLTP: transactions of pgbench or sysbench on a database server of the run's own on every lane, or the patterns of TPC-C
-and SLOB; HammerDB's TPROC-C is planned."""
+"""OLTP: transactions of pgbench or sysbench, or the patterns of TPC-C and SLOB, on a database server of the run's own
+on every lane; HammerDB's TPROC-C is planned."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -22,7 +22,7 @@ def bench() -> Iterator[Bench]:
 
 
 def test_blocks_are_read_and_changed(bench: Bench) -> None:
-    load = {"kind": "oltp", "load": "slob", "rows": ROWS, "update_pct": 40, "hotspot": "1m", "clients": [4],
+    load = {"kind": "oltp", "load": "slob", "rows": ROWS, "update_pct": 40, "hotspot": "16m", "clients": [4],
             "settings": {"shared_buffers": "16MB", "max_wal_size": "128MB"}, "runtime": "4s", "ramp": "1s"}  # fmt: skip
     lanes = {"a": bench.lane("a"), "b": bench.lane("b")}
     platform = {"size": "700m", "keep_free": "0%"}
@@ -39,8 +39,10 @@ def test_blocks_are_read_and_changed(bench: Bench) -> None:
             assert seen == pytest.approx(share, abs=4 * (share * (1 - share) / total) ** 0.5)
         # a block a row, with the index and the catalogues
         assert ROWS * 8192 < database["bytes"] < ROWS * 8192 * 1.03 + 12 * 2**20
-        assert database["bytes_after"] < database["bytes"] + 2**20, "a row's new version stays in its block"
+        changed = 64 * (counts["update"] + counts["hot-update"])
+        grown = (database["bytes_after"] - database["bytes"]) / 8192
+        assert grown < 0.05 * changed, "a row's new version stays in its block"
         assert database["hit_rate"] < 0.95
         assert database["deadlocks"] == 0
-        assert metrics["wal_per_tx"] > 0.4 * 60 * 4000  # the changed rows are in it
+        assert metrics["wal_per_tx"] > 0.4 * 60 * 60  # 60 bytes and more a change
     assert left(bench, run) == []

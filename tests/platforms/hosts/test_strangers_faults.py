@@ -108,13 +108,14 @@ def test_a_program_that_is_killed_at_ten_moments(room: Room) -> None:
         whole(room)
 
 
-@pytest.mark.parametrize("lane", ["i", "n"])
-def test_a_portal_that_is_down(room: Room, lane: str) -> None:
+@pytest.mark.parametrize(("lane", "code", "kind"), [("i", 3, "script-failed"), ("n", 1, "not-there")])
+def test_a_portal_that_is_down(room: Room, lane: str, code: int, kind: str) -> None:
+    """LIO accepts connections and no login; nvmet does not listen any more."""
     room.stand.portal_down(0)
     one = iscsi() if lane == "i" else nvme()
     with room.unchanged("alpha"):
         refused = room.start(study({"a": directory(), lane: one}))
-    assert (refused.returncode, kinds(refused.stderr)) == (3, ["script-failed"]), refused.stderr
+    assert (refused.returncode, kinds(refused.stderr)) == (code, [kind]), refused.stderr
 
 
 def test_a_path_that_goes_down_within_a_trial(room: Room) -> None:

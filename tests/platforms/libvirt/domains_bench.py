@@ -10,7 +10,7 @@ from typing import Any
 
 from testkit.domains import Domains
 from testkit.libvirtd import NOBODY
-from tests.platforms.hosts.hosts_bench import Bench
+from tests.platforms.hosts.hosts_bench import WORK, Bench, identity
 
 LANES = {
     "blk": {"transport": "local", "device": {"bus": "virtio-blk", "io_threads": 1, "aio": "native"}},
@@ -72,7 +72,8 @@ class Room:
             facts += [f"{host.name}: {line.strip()}" for line in definition.splitlines()]
             facts += self.domains.virsh("iothreadinfo", host.name).splitlines()
             facts += self.domains.ssh(host.name, "lsblk -n -o NAME,SERIAL,SIZE; ls /var/tmp").stdout.splitlines()
-        return [*facts, *(str(path) for path in sorted(Path("/var/tmp").glob("fairlane-??????????")))]
+        own = [WORK / f"fairlane-{identity(run.parent)}" for run in self.bench.folder.glob("*/run.json")]
+        return [*facts, *(str(folder) for folder in own if folder.exists())]
 
 
 VARIED = (

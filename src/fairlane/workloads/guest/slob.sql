@@ -1,13 +1,13 @@
--- The pattern of SLOB's I/O on PostgreSQL: one row a block, found by its number through an index. Half of each block is
--- left free, so that a row's next version stays in its block.
+-- The pattern of SLOB's I/O on PostgreSQL: one row a block, found by its number through an index. Two thirds of each block
+-- are left free, so that a row's next versions stay in its block.
 
-create table slob (id bigint not null, changes bigint not null, filler bytea not null) with (fillfactor = 50);
+create table slob (id bigint not null, changes bigint not null, filler bytea not null) with (fillfactor = 34);
 alter table slob alter filler set storage plain; -- in the row, not compressed
 
--- FIRST to LAST get their rows; 3,904 bytes each that do not compress, the same on every lane.
+-- FIRST to LAST get their rows; 2,560 bytes each that do not compress, the same on every lane.
 create procedure slob_fill(first bigint, last bigint) language sql as $$
   insert into slob
-    select id, 0, (select string_agg(sha512(convert_to(id || '.' || part, 'UTF8')), '') from generate_series(1, 61) part)
+    select id, 0, (select string_agg(sha512(convert_to(id || '.' || part, 'UTF8')), '') from generate_series(1, 40) part)
       from generate_series(first, last) id
 $$;
 
