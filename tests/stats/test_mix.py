@@ -90,7 +90,7 @@ def test_halved_writes_of_a_database(tmp_path: Path):
 
 @pytest.mark.speed
 @pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
-def test_real_fio(tmp_path: Path):
+def test_real_fio(quick: Path):
     """Two lanes on one file: the second may write half as often. fio's own figures of each direction are the truth."""
     text = (
         "name: real\nplatform: {kind: fake}\nbaseline: whole\nlanes: {whole: {transport: iscsi}, half: "
@@ -99,15 +99,15 @@ def test_real_fio(tmp_path: Path):
     )
     study = parse_study(text, "real.yaml")
     (cell,) = study.cells()
-    (tmp_path / "disk").write_bytes(bytes(4 << 20))
+    (quick / "disk").write_bytes(bytes(4 << 20))
     seen: list[Observation] = []
     blocks = [Block(cell, n, ("whole", "half") if n % 2 else ("half", "whole"), 1 + n) for n in range(4)]
     for block in blocks:
         for lane in block.order:
-            script = FIO.script(cell, (str(tmp_path / "disk"),), block.seed)
+            script = FIO.script(cell, (str(quick / "disk"),), block.seed)
             script = script.replace("rate_iops=200,200", "rate_iops=200,100") if lane == "half" else script
-            status = subprocess.run(["sh", "-eu", "-c", script], cwd=tmp_path, check=False, timeout=60).returncode
-            outputs = {"status": str(status).encode(), "fio.json": (tmp_path / "fio.json").read_bytes()}
+            status = subprocess.run(["sh", "-eu", "-c", script], cwd=quick, check=False, timeout=60).returncode
+            outputs = {"status": str(status).encode(), "fio.json": (quick / "fio.json").read_bytes()}
             seen.append(observe(block, lane, outputs))
     evidence = Evidence("real", study, text, 1, tuple(blocks), tuple(seen), {}, {})
     assert not [o.failed for o in seen if o.failed]
