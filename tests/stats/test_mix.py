@@ -91,7 +91,7 @@ def test_halved_writes_of_a_database(tmp_path: Path):
 
 @pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
 def test_real_fio(tmp_path: Path):
-    """Two lanes on one file: the second may write half as often. fio's own figures are the truth, however fast it is."""
+    """Two lanes on one file: the second may write half as often. fio's own figures are the truth, at any speed."""
     text = (
         "name: real\nplatform: {kind: fake}\nbaseline: whole\nlanes: {whole: {transport: iscsi}, half: "
         "{transport: iscsi}}\nworkloads:\n  main: {kind: fio, rw: [randrw], rwmixread: [50], rate_iops: [400], "

@@ -142,4 +142,4 @@ class ShellGuest(Guest):
         stderr = frames.text(files, "err").strip()[-_TAIL:]
         step = frames.text(files, "step").strip()
         at = f" in step {step!r}" if step else ""
-        raise RunFailed("script-failed", f"a script failed on {self.name}{at} (exit {status}){because(stderr)}")
+        raise RunFailed("script-failed", f"{self.name}: a script failed{at} (exit {status}){because(stderr)}")

@@ -58,8 +58,8 @@ class LocalGuest(Guest):
                 step = (self._folder / "step").read_text().strip()
                 raise RunFailed(
                     "script-failed",
-                    f"step {step!r} failed on {self.name}: {err.decode(errors='replace').strip()[-_TAIL:]}",
+                    f"{self.name}: step {step!r} failed: {err.decode(errors='replace').strip()[-_TAIL:]}",
                 )
             raise RunFailed(
-                "script-failed", f"a script failed on {self.name}: {err.decode(errors='replace').strip()[-_TAIL:]}"
+                "script-failed", f"{self.name}: a script failed: {err.decode(errors='replace').strip()[-_TAIL:]}"
             )

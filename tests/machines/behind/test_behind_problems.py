@@ -1,5 +1,6 @@
 """What forbids paths before a run, on real paths of this machine, and what the checks say of them."""
 
+import subprocess
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +92,16 @@ def test_room_for_the_files_and_for_what_stays_free(bench: loops.Bench) -> None:
     assert judged({"x": seen["x"]}, size=half + loops.MIB) == []
     found = problems({"x": seen["x"]}, buffered=False, writes=True, size=half, keep_free=half + loops.MIB)
     assert kinds(found) == [("no-space", "x")]
+
+
+def test_a_full_file_system_lacks_room_and_not_direct_io(bench: loops.Bench) -> None:
+    point, _ = bench.system("a", "ext4", 64)
+    for bs in ("64k", "1k"):  # the file system keeps some blocks back until the first file is on its disk
+        filling = ["dd", "if=/dev/zero", f"of={point / bs}", f"bs={bs}", "conv=fsync"]
+        assert subprocess.run(filling, check=False, stderr=subprocess.DEVNULL).returncode
+    seen = bench.look(a=point)
+    assert seen["a"].direct.works is None
+    assert judged(seen, size=loops.MIB) == [("no-space", "a")]
 
 
 def test_a_sparse_image_needs_room_below_it(bench: loops.Bench) -> None:

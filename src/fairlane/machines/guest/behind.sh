@@ -78,8 +78,8 @@ _behind_direct() {
   _error=$(head -n 1 direct.err 2> /dev/null || :)
   rm -f direct.err
   [ -z "$_own" ] || rm -f "$_own"
-  # busybox has no such flags, and then nothing was tried
-  case $_error in *"'iflag'"* | *"'oflag'"* | *"'conv'"*) _answer='' ;; esac
+  # busybox has no such flags, and then nothing was tried; nor was it where there is no space for 512 bytes
+  case $_error in *"'iflag'"* | *"'oflag'"* | *"'conv'"* | *"No space left"* | *"quota exceeded"*) _answer='' ;; esac
   if [ "$_answer" = no ]; then row direct.error "$_error"; fi
   row direct "$_answer"
 }
