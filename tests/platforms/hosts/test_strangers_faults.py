@@ -82,7 +82,8 @@ def test_a_disk_that_prepare_has_filled(room: Room) -> None:
 
 
 def test_a_machine_that_is_reset_within_a_trial(room: Room) -> None:
-    with room.going(study({"a": directory(), "i": iscsi()}, workloads=b.LONG)) as process:
+    patient = {"return_timeout": "30m"}  # an emulated machine boots for minutes on a busy host
+    with room.going(study({"a": directory(), "i": iscsi()}, workloads=b.LONG, platform=patient)) as process:
         room.stand.reset("alpha")
         process.wait()
     assert any(line["type"] == "rebuilt" for line in lines(room.run)), room.bench.output

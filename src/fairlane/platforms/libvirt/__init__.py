@@ -144,8 +144,11 @@ class Disk(Volume):
         return (*every, *self.plug.steps(find, guard))
 
     def described(self, link: str) -> tuple[Step, ...]:
-        inside = (guest_disk.read_back(self.device, self.plug.serial, link),) if self.hosted else ()
-        return (*super().described(link), *inside)
+        inside = super().described(link)
+        if not self.hosted:
+            return inside
+        plug = self.plug
+        return (*inside, guest_disk.read_back(self.device, plug.serial, link, read_only=plug.read_only))
 
     def sessions(self) -> tuple[Step, ...]:
         # initiators of the hypervisor stay: QEMU holds their device
