@@ -224,6 +224,12 @@ ELSEWHERE = (
     (r"capture --from .*", "tests/cli/test_capture_command.py", '"capture", "--from"'),
     (r"doctor", "tests/test_doctor.py", 'run(["doctor"])'),
     (r"doctor two-disks\.yaml", "tests/platforms/hosts/test_hosts_ssh.py", 'bench.run("doctor", str(file)'),
+    (
+        r"doctor my-hypervisor\.yaml",
+        "tests/platforms/libvirt/test_libvirt_domains.py",
+        'bench.run("doctor", str(file)',
+    ),
+    (r"run my-hypervisor\.yaml", "tests/platforms/libvirt/domains_bench.py", 'bench.run("run", str(file)'),
     (r"run oltp-lab --quick", "tests/platforms/lab/test_databases.py", 'carried_out("run", "db.yaml"'),
     (r"run db\.yaml", "tests/platforms/hosts/test_hosts_databases.py", 'bench.run("run", str(file)'),
     (r"run two-disks\.yaml", "tests/platforms/hosts/test_hosts_here.py", 'bench.run("run", str(file)'),

@@ -51,6 +51,8 @@ LANE = ", cap_iops: 10, cap_mibs: 1, conditions: {link_speed: 1gbit}"
 @given(CONTEXTS, METRICS, CONTEXTS)
 @example({}, {"iops": 1.0, "bw": 5e-324}, {})
 @example({}, {"iops": 1e-300, "bw": 1e300}, {})
+@example({}, {"iops": 1.0}, {"lanes": 1})
+@example({}, {"iops": 1.0}, {"lanes": {"odd": 1}})
 def test_no_check_raises(beside, context, metrics, description):
     odd = Figures(metrics, {}, context)
     made = beside(odd, Figures({"iops": 1.0}), LOADED, lane=LANE, blocks=6, description=description)

@@ -47,9 +47,7 @@ class Bench:
         before = self.snapshot(DISK.capture)
         with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL) as process:
             if stopped:
-                while not began.exists():
-                    assert process.poll() is None
-                    time.sleep(0.01)
+                wait_for_load(process, began)
                 process.send_signal(signal.SIGSTOP)
                 time.sleep(stopped)
                 process.send_signal(signal.SIGCONT)
@@ -68,6 +66,21 @@ class Bench:
         return subprocess.run(
             ["sh", "-c", capture], env=environment, capture_output=True, text=True, check=False
         ).stdout
+
+
+def wait_for_load(process: "subprocess.Popen[bytes]", began: Path) -> None:
+    """Until fio has read something since ``began`` exists: its clock starts some time after that."""
+    first: int | None = None
+    while first is None or _bytes_read(process) - first < 64 * 2**10:
+        assert process.poll() is None
+        if first is None and began.exists():
+            first = _bytes_read(process)
+        time.sleep(0.01)
+
+
+def _bytes_read(process: "subprocess.Popen[bytes]") -> int:
+    rows = dict(line.split(": ") for line in Path(f"/proc/{process.pid}/io").read_text().splitlines())
+    return int(rows["read_bytes"])
 
 
 @pytest.fixture(scope="module")

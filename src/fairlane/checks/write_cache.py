@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairlane.checks._behind import promise, read, syncs
+from fairlane.checks._trials import at
 from fairlane.checks.base import Check
 from fairlane.records import Cell, Evidence, Finding
 
@@ -20,7 +21,7 @@ class WriteCache(Check):
     """
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        modes = {name: _cache_mode(lane) for name, lane in (evidence.description.get("lanes") or {}).items()}
+        modes = {name: _cache_mode(at(evidence.description, "lanes", name)) for name in evidence.study.lanes}
         baseline = evidence.study.baseline
         known = {name for name, lane in read(evidence).items() if promise(lane)}
         if baseline in known:

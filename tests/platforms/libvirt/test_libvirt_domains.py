@@ -41,6 +41,15 @@ def test_buses_are_compared_in_two_domains(room: Room) -> None:
         assert trial["context"]["system_hypervisor"]["others"] < 1
 
 
+def test_the_doctor_tries_domains_and_their_hypervisor(room: Room) -> None:
+    file = room.study(LANES)
+    done = room.bench.run("doctor", str(file), "--format", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {line["name"]: line["state"] for line in json.loads(done.stdout)}
+    assert {name for name, state in found.items() if state == "missing"} == set()
+    assert {"vm1", "here"} <= set(found), found
+
+
 def test_modes_are_what_qemu_says(room: Room) -> None:
     described = room.start(
         room.study({f"mode{n}": {"transport": "local", "device": mode} for n, mode in enumerate(MODES)})
