@@ -277,7 +277,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "mine.yaml").write_text(preset_text("nvme-tcp-stall"))
     (folder / "fake.yaml").write_text(preset_text("fake"))
     (folder / "db.yaml").write_text(preset_text("oltp-postgresql").replace("EDIT-ME-", ""))
-    (folder / "two-disks.yaml").write_text(_FENCE.findall(text(ROOT / "docs/hosts.md"))[0][1])
+    for page, named in (("hosts", "two-disks"), ("libvirt", "my-hypervisor")):
+        (folder / f"{named}.yaml").write_text(_FENCE.findall(text(ROOT / f"docs/{page}.md"))[0][1])
     pools = {"ec": "4+2", "rep3": 3}
     lanes = {name: {"transport": "iscsi", "conditions": {"copies": copies}} for name, copies in pools.items()}
     vain = {**demo, "name": "pools", "baseline": "ec", "lanes": lanes}
